@@ -1,0 +1,35 @@
+"""Semi-supervised support vector machines at scale, on Dask.
+
+Names are loaded when first used: dask imports this package at start-up (for the
+``dask.sizeof`` and ``dask_cli`` entry points), and must not pay for scikit-learn and numba.
+"""
+
+import importlib
+
+from dask_s3vm._version import __version__
+
+_PUBLIC = {
+    "L2SVM": "dask_s3vm.estimators",
+    "l2svm_path": "dask_s3vm.estimators",
+    "load_model": "dask_s3vm.io",
+    "save_model": "dask_s3vm.io",
+    "datasets": "dask_s3vm",
+    "io": "dask_s3vm",
+}
+
+__all__ = ["__version__", *_PUBLIC]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from the module that defines it."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'dask_s3vm' has no attribute {name!r}")
+    home = _PUBLIC[name]
+    if home == "dask_s3vm":
+        return importlib.import_module(f"dask_s3vm.{name}")
+    return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted(__all__)

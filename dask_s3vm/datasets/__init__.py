@@ -1,0 +1,8 @@
+"""Data for experiments, made in parallel, chunk by chunk, and the same whatever the chunks."""
+
+from dask_s3vm.datasets._clusters import make_g2c, make_g4c, make_moons
+from dask_s3vm.datasets._intrusion import make_intrusion
+from dask_s3vm.datasets._labels import hide_labels
+from dask_s3vm.datasets._text import make_text
+
+__all__ = ["hide_labels", "make_g2c", "make_g4c", "make_intrusion", "make_moons", "make_text"]

@@ -1,0 +1,186 @@
+"""Hiding labels, to make a semi-supervised problem of a supervised one.
+
+Every row has a key, a hash of the seed and its number. Kept are the row of smallest key of
+each class, and of the others those of smallest key. A chunk needs two things only to know its
+share: the rows kept for their class, and the key at which the others end.
+"""
+
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import dask
+import dask.array as da
+import numpy as np
+from numba import njit
+
+from dask_s3vm.datasets._check import check_count, check_seed
+from dask_s3vm.datasets._random import row_key, row_keys, stream_seed
+
+_KEYS = 2**64
+
+
+class _Choice(NamedTuple):
+    seed: np.uint64
+    bound: np.uint64  # rows with smaller keys are kept
+    always: tuple[int, ...]  # rows kept whatever their keys
+
+
+def hide_labels(y: Any, n_labeled: int, *, unlabeled: Any = -1, random_state: int = 0) -> Any:
+    """Keep some labels, chosen at random, and hide all others.
+
+    Every class keeps at least one label.
+
+    Parameters
+    ----------
+    y : array_like or dask.array.Array
+        Labels, one-dimensional and numeric, none of them equal to `unlabeled`.
+    n_labeled : int
+        Number of labels to keep, at least one for each class.
+    unlabeled : number, default -1
+        What the other entries become.
+    random_state : int, default 0
+        Seed. Which rows keep their labels does not depend on the chunks.
+
+    Returns
+    -------
+    numpy.ndarray or dask.array.Array
+        Labels of the same type, and for a dask array with the same chunks, as `y`. The labels
+        of a dask array are looked through once, now, for the classes; the result is lazy.
+    """
+    n_labeled = check_count("n_labeled", n_labeled)
+    seed = stream_seed(check_seed(random_state), "labels")
+    if not isinstance(y, da.Array):
+        y = np.asarray(y)
+    _check_labels(y, n_labeled)
+    unlabeled = _as_label(unlabeled, y.dtype)
+    first = _first_rows(y, seed)
+    _check_classes(first, n_labeled, unlabeled)
+    if n_labeled == y.shape[0]:
+        return y.copy()
+    choice = _choose(seed, y.shape[0], n_labeled, tuple(sorted(first.values())))
+    if isinstance(y, np.ndarray):
+        return _hide(y, 0, choice, unlabeled)
+    return y.map_blocks(
+        _hide_block,
+        choice=choice,
+        unlabeled=unlabeled,
+        dtype=y.dtype,
+        meta=np.empty(0, y.dtype),
+    )
+
+
+def _check_labels(y: Any, n_labeled: int) -> None:
+    if y.ndim != 1:
+        raise ValueError(f"y must be one-dimensional, got {y.ndim} dimensions")
+    if y.dtype.kind not in "iuf":
+        raise TypeError(f"y must hold integers or floating-point numbers, got {y.dtype}")
+    if math.isnan(y.shape[0]):
+        raise ValueError(
+            "y must have known chunk sizes, got unknown ones: call y.compute_chunk_sizes() first"
+        )
+    if n_labeled > y.shape[0]:
+        raise ValueError(f"n_labeled must be at most the {y.shape[0]} rows of y, got {n_labeled}")
+
+
+def _as_label(unlabeled: Any, dtype: np.dtype) -> Any:
+    """Return `unlabeled` as a scalar of the labels' type, if that can hold it."""
+    if isinstance(unlabeled, numbers.Real):
+        # Casting wraps around or warns where it does not fit; the comparison tells.
+        with np.errstate(all="ignore"):
+            label = np.asarray(unlabeled).astype(dtype)[()]
+        if label == unlabeled or (np.isnan(label) and math.isnan(unlabeled)):
+            return label
+    raise ValueError(f"unlabeled must be a number that {dtype} can hold, got {unlabeled!r}")
+
+
+def _first_rows(y: Any, seed: np.uint64) -> dict[Any, int]:
+    """Return the row of smallest key of every class."""
+    if isinstance(y, np.ndarray):
+        parts: Iterable[Any] = [_first_of_block(y, 0, seed)]
+    else:
+        starts = np.concatenate([[0], np.cumsum(y.chunks[0])[:-1]]).tolist()
+        search = dask.delayed(_first_of_block, pure=True)
+        parts = dask.compute(
+            *[search(part, at, seed) for part, at in zip(y.to_delayed(), starts, strict=True)]
+        )
+    best: dict[Any, tuple[int, int]] = {}
+    for part in parts:
+        for label, candidate in part.items():
+            best[label] = min(best.get(label, candidate), candidate)
+    return {label: row for label, (_, row) in best.items()}
+
+
+def _first_of_block(block: np.ndarray, start: int, seed: np.uint64) -> dict[Any, tuple[int, int]]:
+    """Return the smallest key of every class of a block, and its row."""
+    keys = row_keys(seed, start, start + len(block))
+    order = np.argsort(keys)
+    labels, first = np.unique(block[order], return_index=True)
+    rows = order[first]
+    return {
+        label.item(): (int(keys[row]), start + int(row))
+        for label, row in zip(labels, rows, strict=True)
+    }
+
+
+def _check_classes(classes: Iterable[Any], n_labeled: int, unlabeled: Any) -> None:
+    known = list(classes)
+    if any(label != label for label in known):
+        raise ValueError("y must hold no NaN, got at least one")
+    if unlabeled in known:
+        raise ValueError(
+            f"y must not hold the value of unlabeled, got {unlabeled}: choose another `unlabeled`"
+        )
+    if n_labeled < len(known):
+        raise ValueError(
+            f"n_labeled must be at least the number of classes in y, {len(known)}, got {n_labeled}"
+        )
+
+
+def _choose(seed: np.uint64, n_rows: int, n_labeled: int, always: tuple[int, ...]) -> _Choice:
+    """Find where the kept keys end: at the key of the first row that is left out."""
+    rest = n_labeled - len(always)
+    kept = np.array([row_key(seed, row) for row in always], np.uint64)
+    others = np.setdiff1d(_smallest_keys(seed, n_rows, n_labeled + 1), kept)
+    return _Choice(seed, others[rest], always)
+
+
+def _smallest_keys(seed: np.uint64, n_rows: int, wanted: int) -> np.ndarray:
+    """Return at least the `wanted` smallest keys without holding those of all rows."""
+    # Six standard deviations above the mean: a second try is next to never needed.
+    aim = wanted + 6 * math.sqrt(wanted) + 20
+    while aim < n_rows:
+        keys = _keys_below(seed, n_rows, np.uint64(int(aim / n_rows * _KEYS)))
+        if len(keys) >= wanted:
+            return keys
+        aim *= 2
+    return row_keys(seed, 0, n_rows)
+
+
+@njit(nogil=True, cache=True)
+def _keys_below(seed: np.uint64, n_rows: int, bound: np.uint64) -> np.ndarray:
+    found = 0
+    for row in range(n_rows):
+        found += row_key(seed, row) < bound
+    keys = np.empty(found, np.uint64)
+    found = 0
+    for row in range(n_rows):
+        key = row_key(seed, row)
+        if key < bound:
+            keys[found] = key
+            found += 1
+    return keys
+
+
+def _hide(block: np.ndarray, start: int, choice: _Choice, unlabeled: Any) -> np.ndarray:
+    keep = row_keys(choice.seed, start, start + len(block)) < choice.bound
+    always = np.array(choice.always, np.int64) - start
+    keep[always[(always >= 0) & (always < len(block))]] = True
+    return np.where(keep, block, unlabeled)
+
+
+def _hide_block(
+    block: np.ndarray, choice: _Choice, unlabeled: Any, block_info: Any = None
+) -> np.ndarray:
+    return _hide(block, int(block_info[0]["array-location"][0][0]), choice, unlabeled)

@@ -1,0 +1,18 @@
+"""Rows that stay put, and rounds over them. The only part that knows dask.distributed.
+
+Read in this order:
+
+blocks    what users hand in, one block at a time, made canonical and checked
+plan      where the rows are cut into shards: a property of the data alone
+shard     one shard: its rows, its labels, its per-row state
+tree      the fixed order in which partial results are added
+group     the shards of one process and the threads that run over them
+protocol  what a solver sees of all this: `Engine`
+local     an engine of one group in this process
+cluster   an engine of one group per dask worker, each an actor
+ingest    from (X, y, weights) of any type to a source: checked rows, ready to be placed
+sources   rows in this process; what goes with them
+placement rows on workers, and how shards find their place there
+select    exact order statistics of per-row values, from rounds
+clients   which dask client is in charge, and do its workers run our version
+"""

@@ -1,0 +1,242 @@
+"""Canonical blocks: whatever type a block of X has, checked and in the form kernels want."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dask_s3vm.kernels.rows import CSR, Rows
+
+#: Column numbers above this do not fit the unsigned type of the kernels.
+MAX_FEATURES = 2**32 - 2
+
+_WANTED = "a 2-d numpy array, a scipy.sparse array or matrix, or a sparse.COO / sparse.GCXS array"
+
+
+class Block(NamedTuple):
+    """Some consecutive rows with what belongs to them; labels and weights may be elsewhere."""
+
+    rows: Rows
+    n_features: int
+    labels: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+
+def make_block(X: Any, labels: Any = None, weights: Any = None, narrow: bool = True) -> Block:
+    """Make a canonical block of one block of X and, where they come along, y and weights.
+
+    `narrow` stores float64 values as float32 where not a bit is lost by it (indicator columns,
+    counts, data that once was float32): half the memory traffic, same results. It costs a copy,
+    so it is for blocks that are copied anyway.
+    """
+    rows, n_features = canonical_rows(X, narrow)
+    n = row_count(rows)
+    for name, values in (("y", labels), ("sample_weight", weights)):
+        if values is not None and np.shape(values) != (n,):
+            raise ValueError(
+                f"{name} does not fit X: a block of X has {n} rows, the block of {name} beside "
+                f"it has shape {np.shape(values)}; give X and {name} the same row chunks"
+            )
+    return Block(
+        rows,
+        n_features,
+        None if labels is None else as_labels(labels),
+        None if weights is None else as_weights(weights),
+    )
+
+
+def canonical_rows(X: Any, narrow: bool = True) -> tuple[Rows, int]:
+    """Turn one block into `CSR` or a C-ordered float matrix; returns it and its width."""
+    if sp.issparse(X):
+        return _from_scipy(X, narrow), X.shape[1]
+    if type(X).__module__.split(".")[0] == "sparse":
+        return _from_sparse(X, narrow), X.shape[1]
+    if not isinstance(X, np.ndarray):
+        raise TypeError(f"X has blocks of type {type(X).__name__}; wanted {_WANTED}")
+    if X.ndim != 2:
+        raise ValueError(f"X must be 2-dimensional, got {X.ndim} dimension(s)")
+    matrix = np.ascontiguousarray(_as_values(np.asarray(X), narrow))
+    return frozen(aligned(matrix)), matrix.shape[1]
+
+
+def as_labels(labels: Any) -> np.ndarray:
+    """Check labels: one per row, numbers or strings; objects become strings."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise ValueError(f"y must be 1-dimensional, got shape {labels.shape}")
+    if labels.dtype.kind == "O":
+        labels = labels.astype(str)
+    if labels.dtype.kind not in "biufUS":
+        raise TypeError(f"y has dtype {labels.dtype}; wanted numbers or strings")
+    if labels.dtype.kind == "f" and not np.all(np.isfinite(labels)):
+        raise ValueError(
+            "Input y contains NaN or infinity; mark rows without a label by the value `unlabeled`"
+        )
+    return labels
+
+
+def as_weights(weights: Any) -> np.ndarray:
+    """Check sample weights: finite, not negative."""
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.ndim != 1:
+        raise ValueError(f"sample_weight must be 1-dimensional, got shape {weights.shape}")
+    if not np.all(np.isfinite(weights)):
+        raise ValueError("sample_weight contains NaN or infinity; wanted finite numbers")
+    if np.any(weights < 0):
+        raise ValueError(f"sample_weight must not be negative, got {weights.min()}")
+    return weights
+
+
+def row_count(rows: Rows) -> int:
+    """Count the rows of a canonical block."""
+    return len(rows.indptr) - 1 if isinstance(rows, CSR) else len(rows)
+
+
+def row_costs(rows: Rows) -> np.ndarray:
+    """Return the work that each row causes in a pass: stored entries, and a little per row."""
+    if isinstance(rows, CSR):
+        return np.diff(rows.indptr.astype(np.int64)) + 4
+    return np.full(len(rows), rows.shape[1] + 4, dtype=np.int64)
+
+
+def slice_rows(rows: Rows, start: int, stop: int) -> Rows:
+    """Rows `start` to `stop`, as views where possible."""
+    if not isinstance(rows, CSR):
+        return frozen(rows[start:stop])
+    low, high = int(rows.indptr[start]), int(rows.indptr[stop])
+    indptr = rows.indptr[start : stop + 1]
+    shifted = indptr - indptr[0] if low else indptr
+    return CSR(frozen(shifted), frozen(rows.indices[low:high]), frozen(rows.values[low:high]))
+
+
+def slice_block(block: Block, start: int, stop: int) -> Block:
+    """Rows `start` to `stop` of a block, with what belongs to them."""
+    return Block(
+        slice_rows(block.rows, start, stop),
+        block.n_features,
+        None if block.labels is None else block.labels[start:stop],
+        None if block.weights is None else block.weights[start:stop],
+    )
+
+
+def stack_rows(parts: list[Rows]) -> Rows:
+    """Put canonical blocks on top of each other in new, aligned arrays."""
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return frozen(np.concatenate(parts))
+    triples = [part if isinstance(part, CSR) else _csr_of_dense(part) for part in parts]
+    ends = np.cumsum([0] + [int(part.indptr[-1]) for part in triples])
+    indptr = [part.indptr[:-1] + np.uint32(end) for part, end in zip(triples, ends, strict=False)]
+    return CSR(
+        frozen(np.concatenate([*indptr, [np.uint32(ends[-1])]], dtype=np.uint32)),
+        frozen(np.concatenate([part.indices for part in triples])),
+        frozen(np.concatenate([part.values for part in triples])),
+    )
+
+
+def renumber_columns(rows: Rows, position: np.ndarray) -> Rows:
+    """Give column j the number `position[j]`; the order within a row stays."""
+    if isinstance(rows, CSR):
+        return rows._replace(indices=frozen(position[rows.indices]))
+    raise TypeError("only the columns of sparse rows are renumbered")
+
+
+def column_type(n_features: int) -> type:
+    """Return the narrowest unsigned type for column numbers."""
+    return np.uint16 if n_features <= 2**16 else np.uint32
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """Return a read-only view: numba then compiles one version, whatever the array came from."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """Copy an array that starts at an odd address, as buffers from the wire may: 2x slower."""
+    return array if array.flags.aligned else array.copy()
+
+
+def _from_scipy(X: Any, narrow: bool) -> CSR:
+    if X.ndim != 2:
+        raise ValueError(f"X must be 2-dimensional, got {X.ndim} dimension(s)")
+    csr = X.tocsr()
+    return _checked_csr(csr.data, csr.indices, csr.indptr, csr.shape, narrow)
+
+
+def _from_sparse(X: Any, narrow: bool) -> CSR:
+    if X.ndim != 2:
+        raise ValueError(f"X must be 2-dimensional, got {X.ndim} dimension(s)")
+    if X.fill_value != 0:
+        raise ValueError(f"X has sparse blocks with fill_value {X.fill_value}; wanted 0")
+    if getattr(X, "compressed_axes", None) == (0,):
+        return _checked_csr(X.data, X.indices, X.indptr, X.shape, narrow)
+    return _from_scipy(X.tocsr() if hasattr(X, "tocsr") else X.to_scipy_sparse(), narrow)
+
+
+def _checked_csr(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int], narrow: bool
+) -> CSR:
+    """Check a CSR triple (compiled code trusts it) and bring it to the kernels' types."""
+    n, d = shape
+    if d > MAX_FEATURES:
+        raise ValueError(f"X has {d} columns; at most {MAX_FEATURES} are possible")
+    stored = int(indptr[-1])
+    if stored >= 2**32:
+        raise ValueError(f"a block of X has {stored} stored entries; use smaller row chunks")
+    if len(indptr) != n + 1 or indptr[0] != 0 or np.any(np.diff(indptr) < 0):
+        raise ValueError("X has a block with an invalid indptr array")
+    indices, data = indices[:stored], data[:stored]
+    if stored and (indices.min() < 0 or indices.max() >= d):
+        raise ValueError(f"X has a block with column numbers outside 0..{d - 1}")
+    return CSR(
+        frozen(aligned(indptr.astype(np.uint32))),
+        frozen(aligned(_as_columns(indices, d))),
+        frozen(aligned(np.ascontiguousarray(_as_values(data, narrow)))),
+    )
+
+
+def _as_columns(indices: np.ndarray, n_features: int) -> np.ndarray:
+    return np.ascontiguousarray(indices.astype(column_type(n_features), copy=False))
+
+
+def _as_values(values: np.ndarray, narrow: bool) -> np.ndarray:
+    """Bring values to float32 or float64, without loss; refuse what is not a finite number."""
+    kind = values.dtype.kind
+    if kind not in "fiub":
+        raise TypeError(
+            f"X has dtype {values.dtype}; wanted real numbers (float32, float64, integers, bool)"
+        )
+    if values.dtype == np.float32:
+        result = values
+    elif kind == "f" and values.dtype.itemsize < 4:
+        result = values.astype(np.float32)
+    else:
+        result = values.astype(np.float64, copy=False)
+        if narrow or kind != "f":
+            result = _narrowed(result)
+    if not _all_finite(result):
+        raise ValueError("X contains NaN or infinity; wanted finite numbers only")
+    return result
+
+
+def _narrowed(values: np.ndarray) -> np.ndarray:
+    """Store as float32 if every value survives that unchanged."""
+    head = values[:1000] if values.ndim == 1 else values[:10]
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.array_equal(head.astype(np.float32), head):
+            return values
+        short = values.astype(np.float32)
+        return short if np.array_equal(short, values) else values
+
+
+def _all_finite(values: np.ndarray) -> bool:
+    # a sum is one cheap pass and finite for all but strange data; look closer only then
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduce(values, axis=None, dtype=np.float64) if values.size else 0.0
+    return bool(np.isfinite(total)) or bool(np.all(np.isfinite(values)))
+
+
+def _csr_of_dense(matrix: np.ndarray) -> CSR:
+    csr = sp.csr_array(matrix)
+    return _checked_csr(csr.data, csr.indices, csr.indptr, csr.shape, narrow=False)

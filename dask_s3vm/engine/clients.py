@@ -1,0 +1,73 @@
+"""Which dask client is in charge, and whether its workers can do our work."""
+
+import dask.config
+import distributed
+
+from dask_s3vm import _config
+from dask_s3vm._version import __version__
+from dask_s3vm.exceptions import EngineError, VersionMismatchError
+
+_LOCAL = ("sync", "synchronous", "single-threaded", "threads", "threading", "processes")
+
+
+def current_client() -> distributed.Client | None:
+    """Find the client that a dask user expects to be used, or None for this process.
+
+    A scheduler named in dask's configuration wins; then the current client, if any. Inside a
+    task the work stays in the task: a fit that waited there for other tasks could block the
+    worker that should run them.
+    """
+    scheduler = dask.config.get("scheduler", None)
+    if isinstance(scheduler, distributed.Client):
+        return scheduler
+    if (isinstance(scheduler, str) and scheduler.lower() in _LOCAL) or _inside_task():
+        return None
+    try:
+        client = distributed.default_client()
+    except ValueError:
+        return None
+    if client.asynchronous:
+        raise EngineError(
+            "the current dask client is asynchronous; fit needs a synchronous one: "
+            "create it with Client(..., asynchronous=False)"
+        )
+    return client
+
+
+def worker_threads(client: distributed.Client) -> dict[str, int]:
+    """Return the threads of each worker, by address, once all are found to run this version."""
+    try:
+        client.wait_for_workers(1, timeout=_config.connect_timeout())
+    except TimeoutError as error:
+        raise EngineError(
+            f"the scheduler at {client.scheduler.address} has no worker "
+            f"(waited {_config.connect_timeout():g} s); start one with `dask worker ADDRESS`"
+        ) from error
+    _check_versions(client)
+    return dict(sorted(client.nthreads().items()))
+
+
+def _inside_task() -> bool:
+    try:
+        distributed.get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+def _worker_version() -> str:
+    import dask_s3vm
+
+    return dask_s3vm.__version__
+
+
+def _check_versions(client: distributed.Client) -> None:
+    found = client.run(_worker_version, on_error="return")
+    wrong = {worker: version for worker, version in found.items() if version != __version__}
+    if wrong:
+        worker, version = next(iter(sorted(wrong.items())))
+        what = f"version {version}" if isinstance(version, str) else f"none ({version!r})"
+        raise VersionMismatchError(
+            f"{len(wrong)} of {len(found)} workers do not run dask_s3vm {__version__} as the "
+            f"client does: worker {worker} has {what}; install one version everywhere"
+        )

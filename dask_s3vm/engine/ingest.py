@@ -1,0 +1,94 @@
+"""From the user's X, y and weights, of any type, to checked rows that can be placed.
+
+`ingest` looks at the data once and returns a `Source`: canonical blocks, in this process or on
+the workers, and the facts about them, so that everything that can be wrong with the input is
+said before work begins. `Source.place` then cuts the shards and hands over to an engine.
+"""
+
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+
+from dask_s3vm import _config
+from dask_s3vm.engine import plan
+from dask_s3vm.engine.blocks import as_labels, as_weights, make_block
+from dask_s3vm.engine.clients import current_client, worker_threads
+from dask_s3vm.engine.placement import ClusterSource, computed_blocks, scattered_blocks
+from dask_s3vm.engine.sources import Columns, LocalSource, Source
+
+
+def ingest(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
+    """Take in rows: numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
+
+    y and sample_weight are in memory or dask arrays. A dask array is computed where dask's user
+    expects it: on the current client's workers, else by the configured local scheduler. Small
+    data comes to this process even if there is a client.
+    """
+    client = current_client()
+    columns = Columns(
+        None if y is None or is_dask(y) else as_labels(y),
+        None if sample_weight is None or is_dask(sample_weight) else as_weights(sample_weight),
+    )
+    if is_dask(X):
+        lazy = _lazy_blocks(X, y, sample_weight)
+        if client is None:
+            return LocalSource(list(dask.compute(*lazy)), columns, own=True)
+        worker_threads(client)
+        source = ClusterSource(client, computed_blocks(client, lazy), columns)
+        small = sum(fact.nbytes for fact in source.facts) <= _config.local_bytes()
+        return source.gather() if small else source
+    block = make_block(X, _computed(y), _computed(sample_weight), narrow=False)
+    if client is not None and plan.facts_of(block).nbytes > _config.local_bytes():
+        worker_threads(client)
+        return ClusterSource(client, scattered_blocks(client, block), columns)
+    return LocalSource([block], columns, own=False)
+
+
+def is_dask(value: Any) -> bool:
+    """Whether a value is a lazy dask array."""
+    return isinstance(value, da.Array)
+
+
+def _computed(values: Any) -> Any:
+    """Compute a dask column beside in-memory rows; one that is in memory is kept elsewhere."""
+    return values.compute() if is_dask(values) else None
+
+
+def _lazy_blocks(X: da.Array, y: Any, sample_weight: Any) -> list[Any]:
+    """One delayed `Block` per row chunk of X, with the chunks of y and weights beside it."""
+    if X.ndim != 2:
+        raise ValueError(f"X must be 2-dimensional, got {X.ndim} dimension(s)")
+    if X.numblocks[1] != 1:
+        X = X.rechunk({1: -1})
+    if X.numblocks[0] == 0 or 0 in X.shape:
+        raise ValueError(f"X is empty: it has shape {X.shape}; wanted at least one row and column")
+    make = dask.delayed(make_block, pure=False)
+    labels = _chunks_beside(X, y, "y")
+    weights = _chunks_beside(X, sample_weight, "sample_weight")
+    rows = X.to_delayed().ravel()
+    return [make(*chunks) for chunks in zip(rows, labels, weights, strict=True)]
+
+
+def _chunks_beside(X: da.Array, column: Any, name: str) -> list[Any]:
+    """Delayed chunks of a dask column, aligned with the row chunks of X; None for others."""
+    n_blocks = X.numblocks[0]
+    if not is_dask(column):
+        return [None] * n_blocks
+    if column.ndim != 1:
+        raise ValueError(f"{name} must be 1-dimensional, got shape {column.shape}")
+    known = not (np.isnan(X.shape[0]) or np.isnan(column.shape[0]))
+    if known and X.shape[0] != column.shape[0]:
+        raise ValueError(
+            f"{name} does not fit X: X has {X.shape[0]} rows, {name} has {column.shape[0]} entries"
+        )
+    if known:
+        column = column.rechunk((X.chunks[0],))
+    elif column.numblocks[0] != n_blocks:
+        raise ValueError(
+            f"{name} cannot be aligned with X: chunk sizes are unknown, X has {n_blocks} row "
+            f"chunks and {name} has {column.numblocks[0]}; give both the same chunks, or call "
+            "compute_chunk_sizes() on them"
+        )
+    return list(column.to_delayed().ravel())

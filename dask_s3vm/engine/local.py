@@ -1,0 +1,51 @@
+"""An engine in this process: one group, its threads."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from dask_s3vm.engine.group import Group, Operation
+from dask_s3vm.engine.plan import Layout
+from dask_s3vm.engine.shard import Shard
+from dask_s3vm.engine.tree import Parts
+
+T = TypeVar("T")
+
+
+class LocalEngine:
+    """All shards in this process, run over by `n_threads` threads.
+
+    The reference for every other engine: same shards, same code, same order of addition.
+    """
+
+    def __init__(self, shards: list[Shard], layout: Layout, n_threads: int) -> None:
+        self.layout = layout
+        self.n_threads = n_threads
+        self.rounds = 0
+        self.generation = 0
+        self._group = Group(shards, len(shards), n_threads)
+
+    def sum(self, op: Operation, *args: Any) -> Parts:
+        """See `Engine.sum`."""
+        self.rounds += 1
+        ((_, total),) = self._group.sum(op, args)
+        return total
+
+    def each(self, op: Operation, *args: Any) -> list[Any]:
+        """See `Engine.each`."""
+        self.rounds += 1
+        return self._group.each(op, args)
+
+    def prepare(self, name: str, op: Operation, *args: Any) -> None:
+        """See `Engine.prepare`; rows in this process are never lost."""
+        self.each(op, *args)
+
+    def step(self, advance: Callable[[], T]) -> T:
+        """See `Engine.step`."""
+        return advance()
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        self._group.close()
+
+    def __repr__(self) -> str:
+        return f"<LocalEngine: {self.layout.n_shards} shards, {self.n_threads} threads>"

@@ -1,0 +1,198 @@
+"""Where the rows are cut into shards, and how their columns are numbered.
+
+Both follow from the data alone: not from chunks, workers or threads. A shard is cut where the
+running cost of the rows (stored entries, and a little per row) passes a multiple of an equal
+share, so shards are balanced by work; a block can find its cuts on its own once it knows the
+cost of all rows before it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dask_s3vm.engine.blocks import Block, column_type, row_costs, row_count
+from dask_s3vm.engine.shard import Piece
+from dask_s3vm.kernels.rows import CSR
+
+#: A stored entry with its column number, as the nominal unit of `shard-bytes`.
+BYTES_PER_ENTRY = 12
+
+#: Below this width all of a vector is in the fastest cache and column order does not matter.
+MIN_COLUMNS_TO_ORDER = 4096
+
+#: Column frequencies are taken from so many rows at the head of the data.
+ROWS_TO_COUNT = 16_384
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of one block: sizes, and the values that labels take in it."""
+
+    n_rows: int
+    n_features: int
+    cost: int
+    nbytes: int
+    sparse: bool
+    labels: np.ndarray | None
+    weighted: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the data lies in shards.
+
+    Attributes
+    ----------
+    n_rows, n_features, cost : totals over all shards.
+    starts : first row of each shard, and `n_rows` at the end.
+    order : original number of each internal column, or None where they are the same.
+    nbytes : bytes of the rows.
+    """
+
+    n_rows: int
+    n_features: int
+    cost: int
+    nbytes: int
+    starts: tuple[int, ...]
+    order: np.ndarray | None
+
+    @property
+    def n_shards(self) -> int:
+        """Number of shards."""
+        return len(self.starts) - 1
+
+    def to_internal(self, w: np.ndarray) -> np.ndarray:
+        """Bring a vector (.., d + 1) over features and bias to the internal column order."""
+        if self.order is None:
+            return w
+        return np.concatenate([w[..., :-1][..., self.order], w[..., -1:]], axis=-1)
+
+    def to_external(self, w: np.ndarray) -> np.ndarray:
+        """Bring a vector (.., d + 1) in internal column order back to the user's."""
+        if self.order is None:
+            return w
+        back = np.empty_like(w)
+        back[..., self.order] = w[..., :-1]
+        back[..., -1] = w[..., -1]
+        return back
+
+
+def facts_of(block: Block) -> Facts:
+    """Measure a block."""
+    costs = int(row_costs(block.rows).sum())
+    arrays = block.rows if isinstance(block.rows, CSR) else (block.rows,)
+    labels = None if block.labels is None else np.unique(block.labels)
+    return Facts(
+        row_count(block.rows),
+        block.n_features,
+        costs,
+        sum(array.nbytes for array in arrays),
+        isinstance(block.rows, CSR),
+        labels,
+        block.weights is not None,
+    )
+
+
+def equal_shares(facts: list[Facts], shard_bytes: int) -> tuple[int, int, list[int]]:
+    """Total cost, number of shards, and the cost before each block."""
+    costs = [fact.cost for fact in facts]
+    total = sum(costs)
+    n_shards = shard_count(total, facts[0].n_features, shard_bytes)
+    return total, n_shards, [int(offset) for offset in np.cumsum([0, *costs[:-1]])]
+
+
+def column_order(facts: list[Facts], count: Callable[[int, int], np.ndarray]) -> np.ndarray | None:
+    """Order the columns by how often they occur in the first rows; None to leave them.
+
+    `count(block, n_rows)` counts the columns in the first rows of a block.
+    """
+    n_features = facts[0].n_features
+    if n_features < MIN_COLUMNS_TO_ORDER or not any(fact.sparse for fact in facts):
+        return None
+    counts = np.zeros(n_features, dtype=np.int64)
+    left = ROWS_TO_COUNT
+    for number, fact in enumerate(facts):
+        if left > 0 and fact.sparse:
+            counts += count(number, left)
+        left -= fact.n_rows
+    return order_columns(counts)
+
+
+def layout_of(facts: list[Facts], starts: tuple[int, ...], order: np.ndarray | None) -> Layout:
+    """Put together what has been found out."""
+    return Layout(
+        starts[-1],
+        facts[0].n_features,
+        sum(fact.cost for fact in facts),
+        sum(fact.nbytes for fact in facts),
+        starts,
+        order,
+    )
+
+
+def shard_count(cost: int, n_features: int, shard_bytes: int) -> int:
+    """Choose the number of shards.
+
+    Shards of about `shard_bytes`; small data in 2, 4 or 8, for threads to share; and never so
+    many that the partial vectors of the shards rival the rows in memory and in time.
+    """
+    target = max(1, shard_bytes // BYTES_PER_ENTRY)
+    wanted = -(-cost // target)
+    if wanted < 8:
+        wanted = 1 << (max(1, min(8, 8 * cost // target)).bit_length() - 1)
+    return int(max(1, min(wanted, cost // (2 * n_features + 1))))
+
+
+def cut_points(block: Block, offset: int, total: int, n_shards: int) -> list[tuple[int, int]]:
+    """Cut a block whose rows are preceded by rows of cost `offset`.
+
+    Returns (shard number, row of the block at which that shard's part begins) pairs; the row
+    that begins at running cost c belongs to shard floor(c n_shards / total).
+    """
+    costs = row_costs(block.rows)
+    before = offset + np.cumsum(costs) - costs
+    numbers = before * n_shards // max(total, 1)
+    firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    return [(int(numbers[i]), int(i)) for i in firsts]
+
+
+def assign_pieces(
+    cuts: list[list[tuple[int, int]]], sizes: list[int], n_shards: int
+) -> tuple[list[list[Piece]], tuple[int, ...]]:
+    """Collect, from the cuts of all blocks, the pieces of each shard and the shards' first rows."""
+    pieces: list[list[Piece]] = [[] for _ in range(n_shards)]
+    counts = np.zeros(n_shards, dtype=np.int64)
+    for block, (points, size) in enumerate(zip(cuts, sizes, strict=True)):
+        ends = [low for _, low in points[1:]] + [size]
+        for (number, low), high in zip(points, ends, strict=True):
+            pieces[number].append(Piece(block, low, high))
+            counts[number] += high - low
+    last = Piece(0, 0, 0)
+    for own in pieces:
+        if not own:  # one row outweighs a whole share: the next shard is empty
+            own.append(Piece(last.block, last.high, last.high))
+        last = own[-1]
+    return pieces, tuple(int(start) for start in np.cumsum(np.append(0, counts)))
+
+
+def count_columns(block: Block, n_rows: int) -> np.ndarray:
+    """How often each column occurs in the first `n_rows` rows of a sparse block."""
+    assert isinstance(block.rows, CSR)
+    stored = int(block.rows.indptr[min(n_rows, row_count(block.rows))])
+    return np.bincount(block.rows.indices[:stored], minlength=block.n_features)
+
+
+def order_columns(counts: np.ndarray) -> np.ndarray:
+    """Most frequent columns first, so that a pass finds them together in the cache.
+
+    A fifth off a pass over text, whose vocabulary is numbered in some other way.
+    """
+    return np.argsort(-counts, kind="stable")
+
+
+def positions(order: np.ndarray) -> np.ndarray:
+    """Invert an order: the internal number of each original column."""
+    position: np.ndarray = np.empty(len(order), dtype=column_type(len(order)))
+    position[order] = np.arange(len(order), dtype=position.dtype)
+    return position

@@ -1,0 +1,135 @@
+"""Exact order statistics of per-row values that stay in the shards.
+
+The k-th smallest value is found digit by digit: a float64 is mapped to an unsigned integer of
+the same order, and each round counts, over all shards, the values by their next 12 bits below
+the digits found so far. Six rounds at the very most, whatever the values; as soon as few
+candidates are left they are gathered instead. Ties go by global row number, so the answer is the
+one that a stable sort of all values would give.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.engine.shard import Shard
+
+#: op(shard, *args) -> (values, row numbers within the shard, ascending) of the rows that count.
+ValuesOf = Callable[..., tuple[np.ndarray, np.ndarray]]
+
+_BITS = 12
+_TOP = np.uint64(1 << 63)
+
+#: Gather the candidates when no more than this are left.
+GATHER = 2048
+
+
+class Ranked(NamedTuple):
+    """A value and the global number of its row; compares as (value, row)."""
+
+    value: float
+    row: int
+
+
+def count(engine: Engine, values_of: ValuesOf, *args: Any) -> int:
+    """Count the values. Costs: 1 round."""
+    (n,) = engine.sum(_count, values_of, args)
+    return int(n)
+
+
+def select(engine: Engine, k: int, values_of: ValuesOf, *args: Any) -> Ranked:
+    """Find the element at position `k` (from 0) of all values sorted by (value, row).
+
+    Costs: 2-4 rounds as a rule, 7 at most; no pass over the rows.
+    """
+    low, shift = 0, 64
+    while True:
+        width = min(_BITS, shift)
+        (counts,) = engine.sum(_histogram, values_of, args, low, shift, width)
+        if low == 0 and shift == 64:
+            _check_position(k, int(counts.sum()))
+        ends = np.cumsum(counts)
+        digit = int(np.searchsorted(ends, k, side="right"))
+        k -= int(ends[digit - 1]) if digit else 0
+        shift -= width
+        low |= digit << shift
+        if counts[digit] <= GATHER or shift == 0:
+            return _pick(engine, k, int(counts[digit]), values_of, args, low, shift)
+
+
+def _check_position(k: int, n: int) -> None:
+    if not 0 <= k < n:
+        raise IndexError(f"position {k} is outside the {n} values to select from")
+
+
+def _pick(
+    engine: Engine, k: int, n: int, values_of: ValuesOf, args: tuple[Any, ...], low: int, shift: int
+) -> Ranked:
+    """Take element `k` of the candidates whose leading digits are those of `low`."""
+    if n <= GATHER:
+        found = engine.each(_candidates, values_of, args, low, shift)
+        values = np.concatenate([values for values, _ in found])
+        rows = np.concatenate([rows for _, rows in found])
+        place = np.argsort(values, kind="stable")[k]
+        return Ranked(float(values[place]), int(rows[place]))
+    # one value, tied more often than is worth gathering: count up to the k-th row that has it
+    ties = engine.each(_tie_count, values_of, args, low)
+    ends = np.cumsum(ties)
+    shard = int(np.searchsorted(ends, k, side="right"))
+    wanted = k - (int(ends[shard - 1]) if shard else 0)
+    found = engine.each(_tied_row, values_of, args, low, shard, wanted)
+    value = float(_decode(np.array([low], dtype=np.uint64))[0])
+    return Ranked(value, found[shard])
+
+
+# Operations on one shard --------------------------------------------------------------------
+
+
+def _count(shard: Shard, values_of: ValuesOf, args: tuple[Any, ...]) -> tuple[int]:
+    return (len(values_of(shard, *args)[0]),)
+
+
+def _histogram(
+    shard: Shard, values_of: ValuesOf, args: tuple[Any, ...], low: int, shift: int, width: int
+) -> tuple[np.ndarray]:
+    keys = _encode(values_of(shard, *args)[0])
+    if shift < 64:
+        keys = keys[(keys >> np.uint64(shift)) == np.uint64(low >> shift)]
+    digits = (keys >> np.uint64(shift - width)) & np.uint64((1 << width) - 1)
+    return (np.bincount(digits.astype(np.int64), minlength=1 << width),)
+
+
+def _candidates(
+    shard: Shard, values_of: ValuesOf, args: tuple[Any, ...], low: int, shift: int
+) -> tuple[np.ndarray, np.ndarray]:
+    values, rows = values_of(shard, *args)
+    chosen = (_encode(values) >> np.uint64(shift)) == np.uint64(low >> shift)
+    return values[chosen], rows[chosen].astype(np.int64) + shard.start
+
+
+def _tie_count(shard: Shard, values_of: ValuesOf, args: tuple[Any, ...], low: int) -> int:
+    return int(np.count_nonzero(_encode(values_of(shard, *args)[0]) == np.uint64(low)))
+
+
+def _tied_row(
+    shard: Shard, values_of: ValuesOf, args: tuple[Any, ...], low: int, number: int, k: int
+) -> int:
+    if shard.number != number:
+        return -1
+    values, rows = values_of(shard, *args)
+    return int(rows[np.flatnonzero(_encode(values) == np.uint64(low))[k]]) + shard.start
+
+
+def _encode(values: np.ndarray) -> np.ndarray:
+    """Map float64 to uint64 of the same order; -0.0 and 0.0 are one value."""
+    values = np.asarray(values, dtype=np.float64) + 0.0
+    if np.isnan(values).any():
+        raise ValueError("cannot select from values with NaN among them")
+    bits = values.view(np.uint64)
+    return np.where(bits & _TOP, ~bits, bits | _TOP)
+
+
+def _decode(keys: np.ndarray) -> np.ndarray:
+    """Map back what `_encode` gives."""
+    return np.where(keys & _TOP, keys ^ _TOP, ~keys).view(np.float64)

@@ -1,0 +1,148 @@
+"""One shard: consecutive rows, their labels and weights, and per-row state of a fit."""
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dask_s3vm.engine.blocks import (
+    Block,
+    aligned,
+    frozen,
+    renumber_columns,
+    row_count,
+    slice_rows,
+    stack_rows,
+)
+from dask_s3vm.kernels.rows import CSR, Rows, load_pair, new_pair, pair_output
+
+_scratch = threading.local()
+
+
+@dataclass(eq=False)
+class Shard:
+    """Rows `start` to `start + n_rows` of the data, resident in one process.
+
+    Attributes
+    ----------
+    number : position among all shards, which fixes the order of addition.
+    rows : the rows, read-only; columns may be renumbered (see `plan.Layout`).
+    codes : class number of each row, -1 where unlabelled; None without labels.
+    weights : sample weights, or None for ones.
+    state : per-row arrays of the problems that are being solved, by name.
+    """
+
+    number: int
+    start: int
+    n_features: int
+    rows: Rows
+    codes: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return row_count(self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in arrays."""
+        rows = self.rows if isinstance(self.rows, CSR) else (self.rows,)
+        arrays = [*rows, self.codes, self.weights, *self.state.values()]
+        return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+
+    def __sizeof__(self) -> int:
+        """Tell dask what the shard really weighs."""
+        return object.__sizeof__(self) + self.nbytes
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore; arrays that came over the wire are brought to aligned memory."""
+        self.__dict__.update(state)
+        if isinstance(self.rows, CSR):
+            self.rows = CSR(*(frozen(aligned(part)) for part in self.rows))
+        else:
+            self.rows = frozen(aligned(self.rows))
+
+    def pair(self, v: np.ndarray, rows: Rows | None = None) -> np.ndarray:
+        """Return this thread's pair buffer, loaded with `v`, for a kernel over the rows."""
+        rows = self.rows if rows is None else rows
+        width, sparse = self.n_features, isinstance(rows, CSR)
+        buffers = _scratch.__dict__.setdefault("buffers", {})
+        pair = buffers.get(sparse)
+        if pair is None or pair.size != 2 * (width + 1):
+            pair = buffers[sparse] = new_pair(rows, width)
+        load_pair(rows, pair, v)
+        return pair
+
+    def take(self, pair: np.ndarray) -> np.ndarray:
+        """Copy what a kernel has added up in a pair buffer."""
+        return pair_output(self.rows, pair)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows `low` to `high` of block number `block`: a part of a shard."""
+
+    block: int
+    low: int
+    high: int
+
+
+def build_shard(
+    number: int,
+    start: int,
+    n_features: int,
+    parts: list[tuple[Block, int, int]],
+    classes: np.ndarray | None,
+    position: np.ndarray | None,
+    columns: tuple[np.ndarray | None, np.ndarray | None],
+    own: bool = True,
+) -> Shard:
+    """Assemble a shard from parts of blocks.
+
+    Parameters
+    ----------
+    number, start, n_features : see `Shard`.
+    parts : (block, first row, end row) of each part, in order.
+    classes : encodes labels that came with the blocks.
+    position : new numbers of the columns, or None.
+    columns : class numbers and weights that did not come with the blocks.
+    own : share no memory with the blocks, so that they can be let go.
+    """
+    pieces = [slice_rows(block.rows, low, high) for block, low, high in parts]
+    rows = pieces[0] if len(pieces) == 1 else stack_rows(pieces)
+    if position is not None and isinstance(rows, CSR):
+        rows = renumber_columns(rows, position)
+    if own and len(pieces) == 1:
+        rows = _copied(rows)
+    codes, weights = columns
+    if codes is None and classes is not None:
+        labels = _joined([block.labels for block, _, _ in parts], parts)
+        codes = None if labels is None else encode(labels, classes)
+    if weights is None:
+        weights = _joined([block.weights for block, _, _ in parts], parts)
+    return Shard(number, start, n_features, rows, codes, weights)
+
+
+def encode(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Class numbers of labels; -1 for a value that is no class, the mark of unlabelled rows."""
+    small = np.int8 if len(classes) <= 127 else np.int32
+    place = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    return np.where(classes[place] == labels, place, -1).astype(small)
+
+
+def _copied(rows: Rows) -> Rows:
+    if isinstance(rows, CSR):
+        return CSR(*(frozen(part.copy()) for part in rows))
+    return frozen(rows.copy())
+
+
+def _joined(
+    columns: list[np.ndarray | None], parts: list[tuple[Block, int, int]]
+) -> np.ndarray | None:
+    if any(column is None for column in columns):
+        return None
+    cut = [column[low:high] for column, (_, low, high) in zip(columns, parts, strict=True)]  # type: ignore[index]
+    return np.concatenate(cut)

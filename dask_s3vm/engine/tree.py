@@ -1,0 +1,95 @@
+"""The fixed order of addition: a binary tree over shard numbers.
+
+Node (lo, hi) stands for the sum over shards lo..hi-1; a node of more than one shard is the
+sum of its two halves. Floating-point sums depend on their order, so partial results are added
+along this tree and never in order of arrival: the bits are the same for one thread and for any
+number of workers. A group adds up the subtrees that it holds whole; the client adds the rest.
+"""
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+Node = tuple[int, int]
+Parts = tuple[Any, ...]
+
+
+def cover(first: int, stop: int, n: int) -> list[Node]:
+    """List the largest nodes of the tree over `n` shards that lie within first..stop-1."""
+    found: list[Node] = []
+    stack = [(0, n)]
+    while stack:
+        lo, hi = stack.pop()
+        if hi <= first or stop <= lo or lo == hi:
+            continue
+        if first <= lo and hi <= stop:
+            found.append((lo, hi))
+        else:
+            middle = (lo + hi) // 2
+            stack += [(middle, hi), (lo, middle)]
+    return found
+
+
+def add(left: Parts, right: Parts) -> Parts:
+    """Add two partial results entry by entry, reusing the left arrays where they are ours."""
+    return tuple(_add(a, b) for a, b in zip(left, right, strict=True))
+
+
+def _add(a: Any, b: Any) -> Any:
+    if isinstance(a, np.ndarray) and a.ndim and a.flags.writeable:
+        a += b
+        return a
+    return a + b
+
+
+class TreeSum:
+    """Adds partial results as they come, in the order of the tree; any thread may put.
+
+    Parameters
+    ----------
+    top : the node whose subtree is summed; its sum is `result` once all of it has been put.
+    """
+
+    def __init__(self, top: Node) -> None:
+        self.top = top
+        self.result: Parts | None = None
+        self._waiting: dict[Node, Parts] = {}
+        self._lock = threading.Lock()
+
+    def put(self, node: Node, parts: Parts) -> None:
+        """Add the sum of a node of the tree; whoever completes a pair goes on upwards."""
+        while node != self.top:
+            parent, sibling = _family(node, self.top)
+            with self._lock:
+                other = self._waiting.pop(sibling, None)
+                if other is None:
+                    self._waiting[node] = parts
+                    return
+            parts = add(parts, other) if node < sibling else add(other, parts)
+            node = parent
+        self.result = parts
+
+
+def _family(node: Node, top: Node) -> tuple[Node, Node]:
+    """Parent and sibling of a node below `top`."""
+    lo, hi = top
+    while True:
+        middle = (lo + hi) // 2
+        left, right = (lo, middle), (middle, hi)
+        if node == left:
+            return (lo, hi), right
+        if node == right:
+            return (lo, hi), left
+        lo, hi = left if node[1] <= middle else right
+
+
+def sum_nodes(nodes: Iterable[tuple[Node, Parts]], n: int) -> Parts:
+    """Sum the nodes that several groups returned, which must make up the whole tree."""
+    total = TreeSum((0, n))
+    for node, parts in nodes:
+        total.put(node, parts)
+    if total.result is None:
+        raise AssertionError("the nodes do not make up the tree")
+    return total.result

@@ -1,0 +1,77 @@
+"""Prediction by linear models: numpy in, numpy out; dask in, lazy dask out."""
+
+from typing import Any
+
+import dask
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from dask_s3vm.engine.ingest import is_dask
+from dask_s3vm.estimators._inputs import rows_to_predict
+
+
+class LinearClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier with `coef_` (k, d), `intercept_` (k,) and `classes_`; k = 1 for two classes."""
+
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    classes_: np.ndarray
+    n_features_in_: int
+
+    def decision_function(self, X: Any) -> Any:
+        """Compute the outputs w.x + b.
+
+        Parameters
+        ----------
+        X : array of shape (n, d): numpy, scipy.sparse, sparse, or dask
+
+        Returns
+        -------
+        array of shape (n,) for two classes, positive for `classes_[1]`; (n, k) for more. A dask
+        array, not yet computed, if X is one.
+        """
+        X = rows_to_predict(self, X)
+        if not is_dask(X):
+            return linear_outputs(X, self.coef_, self.intercept_)
+        k = len(self.coef_)
+        shape: dict[str, Any] = (
+            {"drop_axis": 1, "meta": np.empty(0)}
+            if k == 1
+            else {"chunks": (X.chunks[0], (k,)), "meta": np.empty((0, 0))}
+        )
+        # one task holds the weights, and is shared by all blocks
+        weights = dask.delayed((self.coef_, self.intercept_))
+        return X.map_blocks(_outputs_of_block, weights=weights, dtype=np.float64, **shape)
+
+    def predict(self, X: Any) -> Any:
+        """Class of each row: array of shape (n,), lazy if X is a dask array."""
+        outputs = self.decision_function(X)
+        if not is_dask(outputs):
+            return self._classes_of(outputs)
+        more = {"drop_axis": 1} if outputs.ndim == 2 else {}
+        return outputs.map_blocks(
+            self._classes_of, dtype=self.classes_.dtype, meta=self.classes_[:0], **more
+        )
+
+    def _classes_of(self, outputs: np.ndarray) -> np.ndarray:
+        best = outputs.argmax(axis=1) if outputs.ndim == 2 else (outputs > 0).astype(np.intp)
+        return self.classes_[best]
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse input is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def linear_outputs(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    """Compute the outputs of all rows: (n,) for one weight vector, (n, k) for more."""
+    if len(coef) == 1:
+        return np.asarray(X @ coef[0]) + intercept[0]
+    return np.asarray(X @ coef.T) + intercept
+
+
+def _outputs_of_block(block: Any, weights: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    if hasattr(block, "to_scipy_sparse"):
+        block = block.to_scipy_sparse()
+    return linear_outputs(block, *weights)

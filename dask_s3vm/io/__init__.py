@@ -1,0 +1,17 @@
+"""Data files and model files."""
+
+from dask_s3vm.io.errors import ModelFileError, SvmlightError
+from dask_s3vm.io.models import load_model, save_model, save_weights_text
+from dask_s3vm.io.npz import read_data, read_npz
+from dask_s3vm.io.svmlight import read_svmlight
+
+__all__ = [
+    "ModelFileError",
+    "SvmlightError",
+    "load_model",
+    "read_data",
+    "read_npz",
+    "read_svmlight",
+    "save_model",
+    "save_weights_text",
+]

@@ -1,0 +1,154 @@
+"""Python values as JSON and back, without loss and without pickle.
+
+JSON has no tuples, no numpy types, no infinite numbers, and turns all keys into strings. What
+it lacks is written as an object with a single key that starts with ``$``. Arrays do not go into
+the JSON text but beside it, into a dict of named arrays.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["decode", "encode"]
+
+_KINDS = "biufU"  # truth values, whole numbers, real numbers, text
+
+
+def encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    """Return `value` as something that JSON can hold.
+
+    Parameters
+    ----------
+    value : object
+        ``None``, a number, a string, an array, or tuples, lists and dicts of these.
+    name : str
+        Name of the value: that of its array, and used in errors.
+    arrays : dict
+        Gets the arrays found.
+
+    Returns
+    -------
+    object
+        For `json.dumps` and later for `decode`.
+
+    Raises
+    ------
+    TypeError
+        If the value, or something in it, is of another type.
+    """
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, name, arrays)
+    if isinstance(value, np.generic):
+        return _encode_scalar(value, name)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, list | tuple):
+        items = [encode(item, f"{name}[{i}]", arrays) for i, item in enumerate(value)]
+        return items if isinstance(value, list) else {"$tuple": items}
+    if isinstance(value, dict):
+        return _encode_dict(value, name, arrays)
+    raise TypeError(f"{name} is a {type(value).__qualname__}, which a model file cannot hold")
+
+
+def decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Return what `encode` was given.
+
+    Parameters
+    ----------
+    value : object
+        What `json.loads` returned.
+    arrays : mapping
+        The arrays by name.
+
+    Returns
+    -------
+    object
+        The value.
+
+    Raises
+    ------
+    ValueError, TypeError or KeyError
+        If `encode` cannot have written this.
+    """
+    if isinstance(value, list):
+        return [decode(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    tag = next(iter(value), "")
+    if not tag.startswith("$"):
+        return {key: decode(item, arrays) for key, item in value.items()}
+    if len(value) != 1 or tag not in _DECODERS:
+        raise ValueError(f"unknown kind of value {list(value)[:3]}")
+    return _DECODERS[tag](value[tag], arrays)
+
+
+def _encode_array(value: np.ndarray, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    member = _member_name(name, arrays)
+    if value.dtype.kind in _KINDS:
+        arrays[member] = np.asarray(value)
+        return {"$array": member}
+    if value.dtype == object and all(isinstance(item, str) for item in value.flat):
+        text = value.astype(np.str_)
+        # numpy drops NUL characters at the end of a text.
+        if (text.astype(object) == value).all():
+            arrays[member] = text
+            return {"$strings": member}
+    raise TypeError(f"{name} is an array of type {value.dtype}, which a model file cannot hold")
+
+
+def _member_name(name: str, arrays: dict[str, np.ndarray]) -> str:
+    """Return a free name: for a fitted attribute its own one, so that others can find it."""
+    word = name.rpartition(" ")[2]
+    if word.isidentifier() and word.endswith("_") and word not in arrays:
+        return word
+    return f"array-{len(arrays)}"
+
+
+def _encode_scalar(value: np.generic, name: str) -> Any:
+    dtype = value.dtype
+    if dtype.kind not in _KINDS or (dtype.kind == "f" and dtype.itemsize > 8):
+        raise TypeError(f"{name} is a {dtype}, which a model file cannot hold")
+    # The plain value is exact: a float64 holds every float32 and float16.
+    plain = encode(value.item(), name, {})
+    return {"$scalar": ["str" if dtype.kind == "U" else dtype.name, plain]}
+
+
+def _encode_dict(value: dict[Any, Any], name: str, arrays: dict[str, np.ndarray]) -> Any:
+    items = [(key, encode(item, f"{name}[{key!r}]", arrays)) for key, item in value.items()]
+    if all(type(key) is str and not key.startswith("$") for key in value):
+        return dict(items)
+    return {"$items": [[encode(key, f"a key of {name}", arrays), item] for key, item in items]}
+
+
+def _decode_scalar(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    name, plain = value
+    number = decode(plain, arrays)
+    if not isinstance(name, str) or not isinstance(number, bool | int | float | str):
+        raise ValueError(f"wrong scalar {value!r:.80}")
+    dtype = np.dtype(name)
+    if dtype.kind not in _KINDS:
+        raise ValueError(f"unknown type {name!r}")
+    return dtype.type(number)
+
+
+def _decode_array(value: Any, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    array = arrays[value]
+    if array.dtype.kind not in _KINDS:
+        raise ValueError(f"array {value!r} is of type {array.dtype}")
+    return array
+
+
+_DECODERS: dict[str, Any] = {
+    "$array": _decode_array,
+    "$strings": lambda value, arrays: _decode_array(value, arrays).astype(object),
+    "$scalar": _decode_scalar,
+    "$float": lambda value, arrays: float(value),
+    "$tuple": lambda value, arrays: tuple(decode(item, arrays) for item in value),
+    "$items": lambda value, arrays: {
+        decode(key, arrays): decode(item, arrays) for key, item in value
+    },
+}

@@ -1,0 +1,65 @@
+"""Errors about files; they name the file, and cross process borders unharmed."""
+
+__all__ = ["ModelFileError", "SvmlightError"]
+
+_WANTED = "label index:value ..."
+_SHOWN = 80
+
+
+class SvmlightError(ValueError):
+    """A file is not svmlight text that can be learned from.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    reason : str
+        What is wrong with it.
+    line : int, optional
+        Number of the line, counted from 1; ``None`` if the file as a whole is meant.
+    text : bytes, optional
+        The line itself; only its start is shown.
+    """
+
+    def __init__(
+        self, path: str, reason: str, line: int | None = None, text: bytes | None = None
+    ) -> None:
+        # All arguments go to the base class: unpickling calls the class with `args`.
+        super().__init__(path, reason, line, text)
+        self.path = path
+        self.reason = reason
+        self.line = line
+        self.text = text
+
+    def __str__(self) -> str:
+        if self.line is None:
+            return f"{self.path}: {self.reason}"
+        shown = shorten(self.text or b"")
+        return f"{self.path}, line {self.line}: {self.reason}; wanted '{_WANTED}', got '{shown}'"
+
+
+class ModelFileError(ValueError):
+    """A file is not a model file that can be loaded.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    reason : str
+        What is wrong with it.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+def shorten(raw: bytes, length: int = _SHOWN) -> str:
+    """Return `raw` as printable text of at most about `length` characters."""
+    text = raw[: length + 1].decode("utf-8", "backslashreplace").rstrip("\r\n")
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return text if len(text) <= length else text[: length - 3] + "..."

@@ -1,0 +1,227 @@
+"""Fitted models in one file without pickle: loading one never runs code from the file."""
+
+import inspect
+import json
+import os
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+import dask_s3vm
+from dask_s3vm.io.archive import open_arrays, write_atomically
+from dask_s3vm.io.encoding import decode, encode
+from dask_s3vm.io.errors import ModelFileError
+
+__all__ = ["ModelFileError", "load_model", "save_model", "save_weights_text"]
+
+_FORMAT = "dask-s3vm-model"
+_VERSION = 1
+_HEADER = "header"
+_LARGEST_HEADER = 16 << 20
+# How a fit reports what it does is not part of the model, and may hold functions.
+_LEFT_OUT = ("callbacks", "verbose")
+
+
+def save_model(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to a file.
+
+    The file is an uncompressed ``.npz`` archive: a JSON header with parameters and scalars, and
+    one array for each fitted array. It appears only when it is complete. The parameters
+    `callbacks` and `verbose` and lazy dask attributes are left out.
+
+    Parameters
+    ----------
+    estimator : estimator of this package
+        A fitted model.
+    path : str or path
+        Where to write; an existing file is replaced.
+
+    Raises
+    ------
+    TypeError
+        If a parameter or attribute is of a type that the file cannot hold.
+    sklearn.exceptions.NotFittedError
+        If the estimator is not fitted.
+    """
+    name = type(estimator).__name__
+    if _find_class(name) is not type(estimator):
+        raise TypeError(f"estimator is a {name}, wanted an estimator class of dask_s3vm itself")
+    check_is_fitted(estimator)
+    arrays: dict[str, np.ndarray] = {}
+    header = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "package": dask_s3vm.__version__,
+        "class": name,
+        "params": _encode_params(estimator, arrays),
+        "fitted": _encode_fitted(estimator, arrays),
+    }
+    text = json.dumps(header, allow_nan=False).encode()
+    if len(text) > _LARGEST_HEADER - 1024:
+        raise ValueError(
+            f"the header of {os.fspath(path)} has {len(text)} bytes, which is too long"
+        )
+    members: dict[str, Any] = {_HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}
+    with write_atomically(path) as stream:
+        np.savez(stream, **members)
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Load an estimator that `save_model` wrote.
+
+    Nothing in the file is run: the class must be an estimator of this package, its parameters
+    and attributes are numbers, strings and arrays. A file from elsewhere can make a bad model,
+    but not more.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    estimator
+        The fitted model.
+
+    Raises
+    ------
+    ModelFileError
+        If the file cannot be read or is not a model file; the text says why.
+    """
+    name = os.fspath(path)
+    try:
+        with open_arrays(path, {_HEADER: _LARGEST_HEADER}) as arrays:
+            return _restore(_read_header(arrays), arrays)
+    # A damaged file can fail in any place; the user needs the file's name in each case.
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        raise ModelFileError(name, f"cannot be loaded as a model: {reason}") from error
+
+
+def save_weights_text(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write the weights of a binary linear model as text: one number a line, the bias last.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted model with `coef_` of shape (1, n_features) and `intercept_`.
+    path : str or path
+        Where to write; an existing file is replaced.
+
+    Raises
+    ------
+    ValueError
+        If the model is not a binary one.
+    """
+    check_is_fitted(estimator, ["coef_", "intercept_"])
+    weights = np.atleast_2d(estimator.coef_)
+    bias = np.ravel(estimator.intercept_)
+    if weights.shape[0] != 1 or bias.size != 1:
+        raise ValueError(
+            f"coef_ has the shape {weights.shape} and intercept_ {bias.size} numbers, "
+            "wanted a binary model: one row and one number"
+        )
+    numbers = np.append(weights[0], bias).astype(np.float64).tolist()
+    # repr is the shortest text that gives the same number back.
+    with write_atomically(path) as stream:
+        stream.write("".join(f"{number!r}\n" for number in numbers).encode())
+
+
+def _find_class(name: str) -> type[BaseEstimator] | None:
+    """Return the public estimator class of that name, or None if there is none."""
+    if name not in dask_s3vm.__all__:
+        return None
+    found = getattr(dask_s3vm, name)
+    is_estimator = isinstance(found, type) and issubclass(found, BaseEstimator)
+    return found if is_estimator else None
+
+
+def _encode_params(estimator: BaseEstimator, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    return {
+        name: encode(value, f"parameter {name}", arrays)
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in _LEFT_OUT
+    }
+
+
+def _encode_fitted(estimator: BaseEstimator, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    fitted = {}
+    for name, value in vars(estimator).items():
+        if not _is_fitted_name(name) or _is_lazy(value):
+            continue
+        if not (
+            value is None
+            or isinstance(value, Real | np.generic | np.ndarray | str)
+            or (isinstance(value, list) and all(isinstance(item, dict) for item in value))
+        ):
+            kind = type(value).__qualname__
+            raise TypeError(f"attribute {name} is a {kind}, which a model file cannot hold")
+        fitted[name] = encode(value, f"attribute {name}", arrays)
+    return fitted
+
+
+def _is_fitted_name(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_") and name.isidentifier()
+
+
+def _is_lazy(value: Any) -> bool:
+    home = type(value).__module__.partition(".")[0]
+    return is_dask_collection(value) or home in ("dask", "distributed")
+
+
+def _read_header(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    if _HEADER not in arrays:
+        raise ValueError(f"it has no {_HEADER!r}")
+    raw = arrays[_HEADER]
+    if raw.dtype != np.uint8 or raw.ndim != 1:
+        raise ValueError(f"its {_HEADER!r} is not text")
+    header = json.loads(raw.tobytes())
+    if not isinstance(header, dict) or header.get("format") != _FORMAT:
+        raise ValueError(f"its {_HEADER!r} does not say {_FORMAT!r}")
+    version = header.get("version")
+    if version != _VERSION:
+        raise ValueError(
+            f"it has version {version!r} of the format (written by dask_s3vm "
+            f"{header.get('package')!r}), wanted {_VERSION}"
+        )
+    for part in ("params", "fitted"):
+        if not isinstance(header.get(part), dict):
+            raise ValueError(f"its {_HEADER!r} has no {part!r}")
+    return header
+
+
+def _restore(header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> BaseEstimator:
+    cls = _find_class(str(header.get("class")))
+    if cls is None:
+        raise ValueError(f"class {header.get('class')!r} is not an estimator of dask_s3vm")
+    unknown = sorted(set(header["params"]) - set(inspect.signature(cls).parameters))
+    if unknown:
+        raise ValueError(f"{cls.__name__} has no parameters {unknown}")
+    params = {name: decode(value, arrays) for name, value in header["params"].items()}
+    estimator = cls(**params)
+    for name, value in header["fitted"].items():
+        # A file must not put anything in the place of a method or a property.
+        if not _is_fitted_name(name) or hasattr(cls, name):
+            raise ValueError(f"{name!r} is not a fitted attribute of {cls.__name__}")
+        setattr(estimator, name, decode(value, arrays))
+    _check_shapes(estimator)
+    return estimator
+
+
+def _check_shapes(estimator: Any) -> None:
+    """Refuse weights that do not fit together: compiled code would read beyond their end."""
+    fitted = vars(estimator)
+    if "coef_" not in fitted:
+        return
+    coef, n_features = fitted["coef_"], fitted.get("n_features_in_")
+    if not isinstance(coef, np.ndarray) or coef.ndim != 2 or coef.dtype.kind != "f":
+        raise ValueError("coef_ is not a matrix of real numbers")
+    if n_features is not None and coef.shape[1] != n_features:
+        raise ValueError(f"coef_ has {coef.shape[1]} columns, n_features_in_ is {n_features}")
+    if np.size(fitted.get("intercept_", 0.0)) not in (1, coef.shape[0]):
+        raise ValueError(f"intercept_ does not fit coef_ of shape {coef.shape}")

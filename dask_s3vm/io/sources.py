@@ -1,0 +1,187 @@
+"""Text files behind fsspec, and whole lines out of byte ranges of them."""
+
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fsspec.core import OpenFile, url_to_fs  # type: ignore[import-untyped]
+from fsspec.utils import infer_compression  # type: ignore[import-untyped]
+
+from dask_s3vm.io.errors import SvmlightError
+
+__all__ = ["TextFile", "UrlPath", "find_files", "line_start", "split_evenly"]
+
+UrlPath = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+# A line that crosses the end of its range is read on in steps of this many bytes.
+_STEP = 1 << 16
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """One text file on any file system that fsspec knows.
+
+    Attributes
+    ----------
+    fs : fsspec.AbstractFileSystem
+        Where the file lies.
+    path : str
+        Its path there.
+    size : int or None
+        Bytes of text; ``None`` if ranges cannot be read (compressed, or size unknown), so that
+        the file must be read as a whole.
+    version : str
+        Changes when the file is changed, as far as the file system can tell.
+    """
+
+    fs: Any
+    path: str
+    size: int | None
+    version: str
+
+    @property
+    def name(self) -> str:
+        """The path as the user knows it: a plain local path, or a full address."""
+        local = "file" in _protocols(self.fs)
+        return self.path if local else str(self.fs.unstrip_protocol(self.path))
+
+    def read_all(self) -> bytes:
+        """Return the whole text, decompressed."""
+        try:
+            with OpenFile(self.fs, self.path, compression="infer") as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            raise
+        except (OSError, EOFError, zlib.error) as error:
+            raise SvmlightError(self.name, f"cannot be read: {error}") from error
+
+    def read_exactly(self, start: int, stop: int) -> bytes:
+        """Return the bytes from `start` up to `stop`."""
+        with self.fs.open(self.path, "rb") as stream:
+            stream.seek(start)
+            return bytes(stream.read(stop - start))
+
+    def read_lines(self, start: int, stop: int) -> tuple[int, bytes]:
+        """Return the lines that start in a range, each of them to its end.
+
+        Neighbouring ranges share no line and lose none, wherever their borders fall.
+
+        Parameters
+        ----------
+        start, stop : int
+            The range of bytes, without `stop` itself.
+
+        Returns
+        -------
+        first : int
+            Where the first of the lines starts.
+        text : bytes
+            The lines; empty if none starts in the range.
+        """
+        # The byte before the range tells whether a line starts right at its border.
+        base = max(start - 1, 0)
+        with self.fs.open(self.path, "rb") as stream:
+            stream.seek(base)
+            text = bytes(stream.read(stop - base))
+            skipped = line_start(text, start - base)
+            text = text[skipped:]
+            if text and not text.endswith(b"\n"):
+                text += _rest_of_line(stream)
+        return base + skipped, text
+
+    def count_lines(self, stop: int) -> int:
+        """Return the number of line ends before byte `stop`."""
+        count = 0
+        with self.fs.open(self.path, "rb") as stream:
+            while stop > 0 and (chunk := stream.read(min(stop, 64 * _STEP))):
+                count += chunk.count(b"\n")
+                stop -= len(chunk)
+        return count
+
+
+def find_files(urlpath: UrlPath) -> list[TextFile]:
+    """Return the files that a path, a glob pattern or a list of these stands for.
+
+    Parameters
+    ----------
+    urlpath : str, path or list of these
+        Paths or addresses. The files of one glob pattern are put in order of their names.
+
+    Returns
+    -------
+    list of TextFile
+        At least one file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file does not exist, or a pattern matches none.
+    """
+    if isinstance(urlpath, str | os.PathLike):
+        urlpath = [urlpath]
+    files = [file for url in urlpath for file in _expand(os.fspath(url))]
+    if not files:
+        raise ValueError("urlpath is an empty list, wanted at least one file")
+    return files
+
+
+def line_start(text: bytes, position: int) -> int:
+    """Return where the first line starts that starts at `position` or later."""
+    if position == 0:
+        return 0
+    end = text.find(b"\n", position - 1)
+    return len(text) if end < 0 else end + 1
+
+
+def split_evenly(size: int, blocksize: int) -> list[tuple[int, int]]:
+    """Cut `size` bytes into ranges of about equal length, none longer than `blocksize`."""
+    count = -(-size // blocksize)
+    return [(size * i // count, size * (i + 1) // count) for i in range(count)]
+
+
+def _rest_of_line(stream: Any) -> bytes:
+    """Read on to the next line end (included) or to the end of the file."""
+    parts: list[bytes] = []
+    while chunk := stream.read(_STEP):
+        end = chunk.find(b"\n")
+        if end >= 0:
+            parts.append(chunk[: end + 1])
+            break
+        parts.append(chunk)
+    return b"".join(parts)
+
+
+def _expand(url: str) -> list[TextFile]:
+    fs, path = url_to_fs(url)
+    # A file whose name holds a bracket or a star is that file, not a pattern.
+    if any(sign in path for sign in "*?[") and not fs.exists(path):
+        paths = [match for match in sorted(fs.glob(path)) if fs.isfile(match)]
+        if not paths:
+            raise FileNotFoundError(f"no file matches {url!r}")
+        return [_describe(fs, match, match) for match in paths]
+    return [_describe(fs, path, url)]
+
+
+def _describe(fs: Any, path: str, url: str) -> TextFile:
+    if not fs.exists(path):
+        raise FileNotFoundError(f"there is no file {url!r}")
+    info = fs.info(path)
+    if info.get("type") == "directory":
+        raise IsADirectoryError(f"{url!r} is a directory, wanted a file or a pattern such as '*'")
+    size = info.get("size")
+    if infer_compression(path) is not None:
+        size = None
+    return TextFile(fs, path, size, _version(fs, path))
+
+
+def _version(fs: Any, path: str) -> str:
+    try:
+        return str(fs.ukey(path))
+    except NotImplementedError:
+        return ""
+
+
+def _protocols(fs: Any) -> tuple[str, ...]:
+    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)

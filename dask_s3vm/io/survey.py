@@ -1,0 +1,114 @@
+"""The first pass over svmlight files: where the rows are, and whether each is in order."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import dask
+import numpy as np
+
+from dask_s3vm.io.errors import SvmlightError
+from dask_s3vm.io.scan import BadLineError, Summary, summarise
+from dask_s3vm.io.sources import TextFile, line_start, split_evenly
+
+__all__ = ["Piece", "look_through"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Whole lines of one file, and what they hold.
+
+    Attributes
+    ----------
+    start, stop : int
+        Where the lines stand in the (decompressed) text of the file.
+    summary : Summary
+        Rows, columns and kind of labels.
+    """
+
+    start: int
+    stop: int
+    summary: Summary
+
+
+def look_through(
+    files: list[TextFile], blocksize: int, first_column: int, dtype: np.dtype
+) -> list[list[Piece]]:
+    """Look through all files, in parallel on the user's scheduler.
+
+    Parameters
+    ----------
+    files : list of TextFile
+        The files.
+    blocksize : int
+        Bytes of text in one piece, at most (but for the end of its last line).
+    first_column : int
+        The smallest column number allowed, 0 or 1.
+    dtype : dtype
+        The type that values must fit.
+
+    Returns
+    -------
+    list of list of Piece
+        For each file its pieces that have rows, at least one.
+
+    Raises
+    ------
+    SvmlightError
+        For the first line of the first file that breaks a rule, or if a file has no rows.
+    """
+    owners: list[int] = []
+    tasks = []
+    look = dask.delayed(_look, pure=False)
+    for number, file in enumerate(files):
+        ranges = [(0, 0)] if file.size is None else split_evenly(file.size, blocksize)
+        owners += [number] * len(ranges)
+        tasks += [look(file, span, blocksize, first_column, dtype) for span in ranges]
+    pieces: list[list[Piece]] = [[] for _ in files]
+    # Mistakes come back as values: so the first in the files is reported, not the first found.
+    for number, found in zip(owners, dask.compute(*tasks), strict=True):
+        if isinstance(found, SvmlightError):
+            raise found
+        pieces[number] += [piece for piece in found if piece.summary.rows]
+    for file, group in zip(files, pieces, strict=True):
+        if not group:
+            raise SvmlightError(file.name, "has no data rows")
+    return pieces
+
+
+def _look(
+    file: TextFile, span: tuple[int, int], blocksize: int, first_column: int, dtype: np.dtype
+) -> list[Piece] | SvmlightError:
+    """Look through a range of a file, or through all of it in steps if ranges are impossible."""
+    try:
+        if file.size is not None:
+            start, text = file.read_lines(*span)
+            return [_look_at_lines(file, start, text, 0, len(text), first_column, dtype)]
+        text = file.read_all()
+        borders = [line_start(text, cut) for cut, _ in split_evenly(len(text), blocksize)]
+        return [
+            _look_at_lines(file, 0, text, first, last, first_column, dtype)
+            for first, last in pairwise([*borders, len(text)])
+        ]
+    except SvmlightError as error:
+        return error
+
+
+def _look_at_lines(
+    file: TextFile,
+    start: int,
+    text: bytes,
+    first: int,
+    last: int,
+    first_column: int,
+    dtype: np.dtype,
+) -> Piece:
+    """Summarise ``text[first:last]``, where `text` begins at byte `start` of the file."""
+    try:
+        summary = summarise(text[first:last], first_column, dtype)
+    except BadLineError as error:
+        offset = first + error.start
+        # Line numbers cost a look at all text before, so they are counted for a mistake only.
+        line = file.count_lines(start) + text.count(b"\n", 0, offset) + 1
+        wrong = text[offset:last].split(b"\n", 1)[0]
+        raise SvmlightError(file.name, error.reason, line, wrong[:200]) from None
+    return Piece(start + first, start + last, summary)

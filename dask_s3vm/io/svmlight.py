@@ -1,0 +1,234 @@
+"""svmlight text files as dask arrays of sparse blocks."""
+
+from dataclasses import dataclass
+from io import BytesIO
+from numbers import Integral
+from typing import Any, Literal
+
+import dask.array as da
+import numpy as np
+import sparse
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+from dask.utils import parse_bytes
+from scipy.sparse import csr_array
+from sklearn.datasets import load_svmlight_file
+
+from dask_s3vm.io.errors import SvmlightError
+from dask_s3vm.io.lines import parse_line
+from dask_s3vm.io.sources import TextFile, UrlPath, find_files
+from dask_s3vm.io.survey import Piece, look_through
+
+__all__ = ["SvmlightError", "read_svmlight"]
+
+# scikit-learn's parser holds a column number in a C int.
+_PARSER_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class _Format:
+    """What every block of one data set has in common."""
+
+    n_features: int
+    zero_based: bool
+    integral: bool
+    block: str
+    dtype: np.dtype
+
+
+def read_svmlight(
+    urlpath: UrlPath,
+    *,
+    n_features: int | None = None,
+    zero_based: bool | Literal["auto"] = "auto",
+    blocksize: int | str = "32MiB",
+    block: Literal["gcxs", "scipy"] = "gcxs",
+    dtype: Any = np.float64,
+) -> tuple[da.Array, da.Array]:
+    """Read svmlight (libsvm) text into dask arrays with known chunk sizes.
+
+    The files are looked through once, in parallel, when this function is called: that finds
+    the numbers of rows and columns and every mistake. The numbers themselves are read when the
+    arrays are computed. Persist `X` and `y` together, then every block is parsed once for both.
+
+    Parameters
+    ----------
+    urlpath : str, path or list of these
+        File, glob pattern, or list of these; anything fsspec can open. A compressed file
+        (``.gz``, ``.bz2``) is held in memory as a whole while it is read.
+    n_features : int, optional
+        Number of columns of `X`; by default as many as the largest column number needs.
+    zero_based : bool or "auto"
+        Whether column numbers start at 0. With ``"auto"`` they do if there is a column 0 in
+        any of the files.
+    blocksize : int or str
+        Text in one block, in bytes or as in ``"32MiB"``.
+    block : {"gcxs", "scipy"}
+        Blocks of `X` as ``sparse.GCXS`` (rows compressed) or as ``scipy.sparse.csr_array``.
+    dtype : dtype
+        Type of the values, float64 or float32.
+
+    Returns
+    -------
+    X : dask.array.Array of shape (n_rows, n_features)
+        The rows. Values of zero are not stored.
+    y : dask.array.Array of shape (n_rows,)
+        The labels: int64 if all labels of all files are whole numbers, else float64.
+
+    Raises
+    ------
+    SvmlightError
+        If a line does not fit the format, with file and line number; if a file has no rows.
+    FileNotFoundError
+        If a file does not exist.
+    """
+    dtype, size = _check_options(n_features, zero_based, blocksize, block, dtype)
+    files = find_files(urlpath)
+    pieces = look_through(files, size, int(zero_based is False), dtype)
+    every = [piece.summary for group in pieces for piece in group]
+    if zero_based == "auto":
+        zero_based = any(summary.low == 0 for summary in every)
+    form = _Format(
+        n_features=_count_features(files, pieces, n_features, zero_based),
+        zero_based=zero_based,
+        integral=all(summary.integral for summary in every),
+        block=block,
+        dtype=dtype,
+    )
+    return _build_arrays(files, pieces, form)
+
+
+def _check_options(
+    n_features: Any, zero_based: Any, blocksize: Any, block: Any, dtype: Any
+) -> tuple[np.dtype, int]:
+    """Refuse options that make no sense; return the type and the block size in bytes."""
+    if n_features is not None and (not isinstance(n_features, Integral) or n_features < 1):
+        raise ValueError(f"n_features is {n_features!r}, wanted a whole number above 0 or None")
+    if not isinstance(zero_based, bool) and zero_based != "auto":
+        raise ValueError(f"zero_based is {zero_based!r}, wanted True, False or 'auto'")
+    if block not in ("gcxs", "scipy"):
+        raise ValueError(f"block is {block!r}, wanted 'gcxs' or 'scipy'")
+    if np.dtype(dtype) not in (np.float32, np.float64):
+        raise ValueError(f"dtype is {np.dtype(dtype)}, wanted float32 or float64")
+    size = parse_bytes(blocksize)
+    if size < 1:
+        raise ValueError(f"blocksize is {blocksize!r}, wanted at least one byte")
+    return np.dtype(dtype), size
+
+
+def _count_features(
+    files: list[TextFile], pieces: list[list[Piece]], wanted: int | None, zero_based: bool
+) -> int:
+    """Return the number of columns; refuse a wanted number that is too small."""
+    highest, name = -1, files[0].name
+    for file, group in zip(files, pieces, strict=True):
+        for piece in group:
+            if piece.summary.high is not None and piece.summary.high > highest:
+                highest, name = piece.summary.high, file.name
+    needed = highest + int(zero_based)
+    if wanted is None:
+        if highest < 0:
+            raise SvmlightError(name, "no row has an index:value pair: n_features must be given")
+        return needed
+    if wanted < needed:
+        base = "0" if zero_based else "1"
+        raise SvmlightError(
+            name,
+            f"n_features is {wanted}, but the largest column number is {highest} "
+            f"(columns start at {base}): wanted at least {needed}",
+        )
+    return int(wanted)
+
+
+def _build_arrays(
+    files: list[TextFile], pieces: list[list[Piece]], form: _Format
+) -> tuple[da.Array, da.Array]:
+    """Build the lazy arrays. X and y share one task per block, which parses its lines once."""
+    described = [(file.name, file.version, file.size) for file in files]
+    token = tokenize(described, pieces, form.__dict__)
+    read, text, x_name, y_name = (
+        f"{part}-{token}" for part in ("parse-svmlight", "text", "svmlight-X", "svmlight-y")
+    )
+    reading: dict[Any, Any] = {}
+    rows: list[int] = []
+    for number, (file, group) in enumerate(zip(files, pieces, strict=True)):
+        source: Any = None
+        if file.size is None:
+            source = (text, number)
+            reading[source] = (file.read_all,)
+        for piece in group:
+            reading[(read, len(rows))] = (_parse, file, piece, form, source)
+            rows.append(piece.summary.rows)
+    count = range(len(rows))
+    layers = {
+        read: reading,
+        x_name: {(x_name, i, 0): (_take, (read, i), 0) for i in count},
+        y_name: {(y_name, i): (_take, (read, i), 1) for i in count},
+    }
+    x_graph = HighLevelGraph({k: layers[k] for k in (read, x_name)}, {read: set(), x_name: {read}})
+    y_graph = HighLevelGraph({k: layers[k] for k in (read, y_name)}, {read: set(), y_name: {read}})
+    chunks = tuple(rows)
+    x_meta = _make_block(csr_array((0, 0), dtype=form.dtype), form.block)
+    y_meta = np.empty(0, dtype=np.int64 if form.integral else np.float64)
+    return (
+        da.Array(x_graph, x_name, chunks=(chunks, (form.n_features,)), meta=x_meta),
+        da.Array(y_graph, y_name, chunks=(chunks,), meta=y_meta),
+    )
+
+
+def _take(pair: tuple[Any, np.ndarray], which: int) -> Any:
+    return pair[which]
+
+
+def _parse(
+    file: TextFile, piece: Piece, form: _Format, text: bytes | None
+) -> tuple[Any, np.ndarray]:
+    """Return rows and labels of one piece; `text` is the whole file if it was read already."""
+    if text is None:
+        lines = file.read_exactly(piece.start, piece.stop)
+    else:
+        lines = text[piece.start : piece.stop]
+    wide = piece.summary.high is not None and piece.summary.high > _PARSER_LIMIT
+    try:
+        matrix, labels = (_parse_wide if wide else _parse_usual)(lines, form)
+        if len(labels) != piece.summary.rows:
+            raise ValueError(f"{len(labels)} rows where {piece.summary.rows} were")
+    except (ValueError, OverflowError) as error:
+        reason = f"has changed since it was looked through: {error}"
+        raise SvmlightError(file.name, reason) from error
+    if form.integral:
+        labels = labels.astype(np.int64)
+    return _make_block(matrix, form.block), labels
+
+
+def _parse_usual(lines: bytes, form: _Format) -> tuple[csr_array, np.ndarray]:
+    matrix, labels = load_svmlight_file(
+        BytesIO(lines),
+        n_features=form.n_features,
+        dtype=form.dtype,
+        zero_based=form.zero_based,
+    )
+    return csr_array(matrix), labels
+
+
+def _parse_wide(lines: bytes, form: _Format) -> tuple[csr_array, np.ndarray]:
+    """Do the same for column numbers that scikit-learn's parser cannot hold."""
+    first = int(not form.zero_based)
+    rows = [row for line in lines.split(b"\n") if (row := parse_line(line, first, form.dtype))]
+    indptr = np.cumsum([0, *(len(columns) for _, columns, _ in rows)], dtype=np.int64)
+    indices = np.array([c - first for _, columns, _ in rows for c in columns], dtype=np.int64)
+    data = np.array([v for _, _, values in rows for v in values], dtype=form.dtype)
+    matrix = csr_array((data, indices, indptr), shape=(len(rows), form.n_features))
+    return matrix, np.array([label for label, _, _ in rows])
+
+
+def _make_block(matrix: csr_array, block: str) -> Any:
+    matrix.eliminate_zeros()
+    if max(*matrix.shape, matrix.nnz) <= np.iinfo(np.int32).max:
+        # The parser's indices have 64 bits: half of them is enough, and kernels read less.
+        matrix.indices = matrix.indices.astype(np.int32)
+        matrix.indptr = matrix.indptr.astype(np.int32)
+    if block == "scipy":
+        return matrix
+    parts = (matrix.data, matrix.indices, matrix.indptr)
+    return sparse.GCXS(parts, shape=matrix.shape, compressed_axes=(0,))
