@@ -19,6 +19,7 @@ from dask_s3vm.engine.blocks import Block, slice_block
 from dask_s3vm.engine.clients import worker_threads
 from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine, submit_group
 from dask_s3vm.engine.plan import Facts, Layout
+from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Piece, build_shard
 from dask_s3vm.engine.sources import Columns, LocalSource, summarise
 
@@ -61,7 +62,7 @@ class ClusterSource:
         """Bring the rows to this process."""
         return LocalSource(self._client.gather(self._take_blocks()), self._columns, own=True)
 
-    def place(self, classes: np.ndarray | None) -> ClusterEngine:
+    def place(self, classes: np.ndarray | None) -> Engine:
         """See `Source.place`."""
         blocks = self._take_blocks()
         total, n_shards, offsets = plan.equal_shares(self.facts, _config.shard_bytes())

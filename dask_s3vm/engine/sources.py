@@ -31,7 +31,71 @@ class Source(Protocol):
 
     summary: Summary
 
-    def place(self, classes: np.ndarray | None) -> LocalEngine:
+    def place(self, classes: np.ndarray | None) -> Engine:
+        """Cut the rows into shards and put them where rounds run; labels become class numbers.
+
+        To be called once: the rows move to the engine.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Labels and weights that are in this process, whole; None where they come with the blocks."""
+
+    labels: np.ndarray | None
+    weights: np.ndarray | None
+
+    def check(self, n_rows: int) -> None:
+        """Refuse columns of another length than X."""
+        for name, values in (("y", self.labels), ("sample_weight", self.weights)):
+            if values is not None and len(values) != n_rows:
+                raise ValueError(
+                    f"{name} does not fit X: X has {n_rows} rows, {name} has {len(values)} entries"
+                )
+
+    def part(
+        self, classes: np.ndarray | None, start: int, stop: int
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Class numbers and weights of some rows."""
+        codes = weights = None
+        if self.labels is not None and classes is not None:
+            codes = encode(self.labels[start:stop], classes)
+        if self.weights is not None:
+            weights = self.weights[start:stop]
+        return codes, weights
+
+
+def summarise(facts: list[Facts], columns: Columns) -> Summary:
+    """Check that the blocks and the columns fit together."""
+    widths = {fact.n_features for fact in facts}
+    if len(widths) > 1:
+        raise ValueError(f"the blocks of X have different numbers of columns: {sorted(widths)}")
+    n_rows = sum(fact.n_rows for fact in facts)
+    n_features = widths.pop()
+    if n_rows == 0 or n_features == 0:
+        raise ValueError(
+            f"X is empty: it has shape ({n_rows}, {n_features}); wanted at least one row and column"
+        )
+    columns.check(n_rows)
+    found = [fact.labels for fact in facts if fact.labels is not None and len(fact.labels)]
+    if columns.labels is not None:
+        found = [columns.labels]
+    labels = np.unique(np.concatenate(found)) if found else None
+    return Summary(n_rows, n_features, labels)
+
+
+class LocalSource:
+    """Blocks in this process. With `own`, blocks are let go as soon as a shard has copied them."""
+
+    def __init__(self, blocks: list[Block], columns: Columns, own: bool) -> None:
+        self._blocks: list[Block | None] = list(blocks)
+        self._facts = [plan.facts_of(block) for block in blocks]
+        self._columns = columns
+        self._own = own
+        self.summary = summarise(self._facts, columns)
+
+    def place(self, classes: np.ndarray | None) -> Engine:
         """See `Source.place`."""
         total, n_shards, offsets = plan.equal_shares(self._facts, _config.shard_bytes())
         cuts = [
