@@ -5,6 +5,7 @@ Names are loaded when first used: dask imports this package at start-up (for the
 """
 
 import importlib
+from typing import Any
 
 from dask_s3vm._version import __version__
 
@@ -20,7 +21,7 @@ _PUBLIC = {
 __all__ = ["__version__", *_PUBLIC]
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     """Load a public name from the module that defines it."""
     if name not in _PUBLIC:
         raise AttributeError(f"module 'dask_s3vm' has no attribute {name!r}")

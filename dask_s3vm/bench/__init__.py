@@ -1,0 +1,1 @@
+"""Measurements of the package, kept as commands: `dask-s3vm bench`."""

@@ -1,0 +1,44 @@
+"""The command line: `dask-s3vm`, and `dask s3vm` through dask's own command.
+
+Results go to standard output, progress and errors to standard error.
+
+Exit codes: 0 done; 1 failed; 2 wrong usage; 65 bad input data; 69 no scheduler or no worker
+can be reached; 130 interrupted.
+"""
+
+import importlib
+from typing import Any
+
+import click
+
+from dask_s3vm._version import __version__
+
+_COMMANDS = {
+    "bench": "Measure, in ratios: rounds, l2svm.",
+    "demo": "Make a data set, train on it, and show what came out.",
+    "evaluate": "Score a model on labelled data.",
+    "predict": "Predict the rows of a file.",
+    "train": "Train a model from a file of rows.",
+}
+
+
+class _LazyGroup(click.Group):
+    """Loads a command's module when the command is used: help stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        return getattr(importlib.import_module(f"dask_s3vm.cli.{name}"), name)
+
+    def format_commands(self, ctx: click.Context, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+@click.group(name="s3vm", cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="dask-s3vm")
+def main() -> None:
+    """Semi-supervised support vector machines at scale, on Dask."""

@@ -1,0 +1,38 @@
+"""`dask-s3vm bench`: measurements as ratios within one run."""
+
+import click
+
+from dask_s3vm.cli.tables import show
+
+
+@click.group()
+def bench() -> None:
+    """Measure on this machine, in ratios: machines are noisy, ratios of one run are less so."""
+
+
+@bench.command()
+@click.option("--rows", type=int, multiple=True, default=(20_000, 200_000, 800_000))
+@click.option("--repeat", type=int, default=12, show_default=True, help="Best of so many.")
+@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float64")
+@click.option("--json", "as_json", is_flag=True)
+def rounds(rows: tuple[int, ...], repeat: int, dtype: str, as_json: bool) -> None:
+    """One Gram product X^T (X p) over text-like rows, by every engine."""
+    from dask_s3vm.bench.rounds import measure_rounds
+
+    for n_rows in rows:
+        show(measure_rounds(n_rows, repeat, dtype), as_json)
+        click.echo()
+
+
+@bench.command()
+@click.option("--rows", type=int, multiple=True, default=(23_000, 200_000))
+@click.option("--lam", type=float, multiple=True, default=(1e-3, 1e-4, 1e-5))
+@click.option("--gap", type=float, default=1e-6, show_default=True, help="Relative objective gap.")
+@click.option("--json", "as_json", is_flag=True)
+def l2svm(rows: tuple[int, ...], lam: tuple[float, ...], gap: float, as_json: bool) -> None:
+    """Time to a relative gap of the objective, against liblinear, all rows labelled."""
+    from dask_s3vm.bench.l2svm import measure_l2svm
+
+    for n_rows in rows:
+        show(measure_l2svm(n_rows, lam, gap), as_json)
+        click.echo()

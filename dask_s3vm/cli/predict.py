@@ -1,0 +1,40 @@
+"""`dask-s3vm predict`: a prediction for every row of a file."""
+
+from typing import Any
+
+import click
+import numpy as np
+
+from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
+from dask_s3vm.cli.data import data_options, read_rows
+from dask_s3vm.cli.errors import told_plainly
+
+
+@click.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False))
+@click.argument("data", nargs=-1, required=True)
+@click.option("--output", type=click.File("w"), default="-", help="Where to write; - = stdout.")
+@click.option("--decision", is_flag=True, help="Write outputs w.x + b instead of classes.")
+@data_options
+@cluster_options
+def predict(
+    model: str,
+    data: tuple[str, ...],
+    output: Any,
+    decision: bool,
+    n_features: int | None,
+    zero_based: str,
+    blocksize: str,
+    **where: Any,
+) -> None:
+    """Predict the rows of DATA with MODEL, one line per row."""
+    from dask_s3vm import load_model
+
+    with told_plainly():
+        estimator = load_model(model)
+        with running_on(ClusterOptions(**where)):
+            n_features = n_features or estimator.n_features_in_
+            X, _ = read_rows(data, n_features, zero_based, blocksize)
+            answer = estimator.decision_function(X) if decision else estimator.predict(X)
+            values = np.asarray(answer)
+    np.savetxt(output, values, fmt="%.17g" if decision else "%s")

@@ -1,0 +1,34 @@
+"""Small tables for people, and the same as JSON for scripts."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+Row = dict[str, Any]
+
+
+def show(rows: Sequence[Row], as_json: bool = False) -> None:
+    """Print rows as an aligned table, or as JSON: one object per line."""
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row, default=_plain))
+        return
+    names = list(rows[0])
+    cells = [[_cell(row[name]) for name in names] for row in rows]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    for line in [names, ["-" * width for width in widths], *cells]:
+        click.echo("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)

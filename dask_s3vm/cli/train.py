@@ -1,0 +1,101 @@
+"""`dask-s3vm train`: from a file of rows to a model."""
+
+import sys
+import time
+from typing import Any
+
+import click
+
+from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
+from dask_s3vm.cli.data import data_options, read_rows
+from dask_s3vm.cli.errors import BadData, told_plainly
+from dask_s3vm.cli.tables import show
+
+
+@click.command()
+@click.argument("data", nargs=-1, required=True)
+@click.option("--method", type=click.Choice(["l2svm"]), default="l2svm", show_default=True)
+@click.option("--model", default="model.npz", show_default=True, help="Model file to write.")
+@click.option("--lam", type=float, default=1e-3, show_default=True, help="Regularisation.")
+@click.option("--unlabeled", default="-1", show_default=True, help="Mark of unlabelled rows.")
+@click.option("--class-weight", type=click.Choice(["none", "balanced"]), default="none")
+@click.option("--intercept/--no-intercept", default=True, help="Whether to have a bias.")
+@click.option("--tol", type=float, default=1e-6, show_default=True, help="Relative gap at stop.")
+@click.option("--max-iter", type=int, default=100, show_default=True, help="Newton steps.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@data_options
+@cluster_options
+def train(
+    data: tuple[str, ...],
+    method: str,
+    model: str,
+    lam: float,
+    unlabeled: str,
+    class_weight: str,
+    intercept: bool,
+    tol: float,
+    max_iter: int,
+    as_json: bool,
+    quiet: bool,
+    n_features: int | None,
+    zero_based: str,
+    blocksize: str,
+    **where: Any,
+) -> None:
+    """Train on DATA: svmlight text (.svm, .svm.gz, .bz2; several files or a glob) or one .npz."""
+    from dask_s3vm import L2SVM, save_model
+
+    began = time.perf_counter()
+    estimator = L2SVM(
+        lam=lam,
+        unlabeled=_mark(unlabeled),
+        class_weight=None if class_weight == "none" else class_weight,
+        fit_intercept=intercept,
+        tol=tol,
+        max_iter=max_iter,
+        verbose=not quiet,
+    )
+    with told_plainly():
+        estimator._validate_params()
+        with running_on(ClusterOptions(**where)):
+            _say(quiet, f"reading {', '.join(data)}")
+            X, y = read_rows(data, n_features, zero_based, blocksize)
+            if y is None:
+                raise BadData(f"{data[0]} has no labels: an array `y` is wanted beside the rows")
+            read = time.perf_counter()
+            _say(quiet, f"training on {X.shape[0]:,} rows x {X.shape[1]:,} features")
+            estimator.fit(X, y)
+            trained = time.perf_counter()
+        save_model(estimator, model)
+    show(
+        [
+            {
+                "rows": int(X.shape[0]),
+                "features": int(X.shape[1]),
+                "objective": estimator.objective_,
+                "newton_steps": estimator.n_iter_,
+                "cg_steps": sum(row["cg_steps"] for row in estimator.history_),
+                "termination": estimator.termination_,
+                "read_s": round(read - began, 2),
+                "train_s": round(trained - read, 2),
+                "model": model,
+            }
+        ],
+        as_json,
+    )
+
+
+def _mark(text: str) -> int | str | None:
+    """Read the mark: a number, a word, or `none`."""
+    if text.lower() == "none":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _say(quiet: bool, message: str) -> None:
+    if not quiet:
+        print(message, file=sys.stderr)
