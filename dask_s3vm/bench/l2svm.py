@@ -27,7 +27,7 @@ def measure_l2svm(n_rows: int, lams: Sequence[float], gap: float) -> list[Row]:
 
 
 def _compare(X: Any, y: np.ndarray, lam: float, gap: float, unit: float) -> Row:
-    best = L2SVM(lam=lam, tol=1e-13, max_iter=1000).fit(X, y).objective_
+    best = float(L2SVM(lam=lam, tol=1e-13, max_iter=1000).fit(X, y).objective_)
     ours = min((_ours(X, y, lam, gap) for _ in range(3)), key=lambda run: run["seconds"])
     theirs = _liblinear(X, y, lam, gap, best)
     return {

@@ -1,0 +1,192 @@
+"""The command line, through real processes."""
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
+
+from dask_s3vm import L2SVM, load_model
+
+
+def run(*args, timeout=120):
+    """Run `dask-s3vm ARGS` in a process of its own."""
+    command = [sys.executable, "-c", "from dask_s3vm.cli import main; main()", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def rows_of(done):
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(3)
+    X = sp.random_array((600, 40), density=0.2, rng=rng, format="csr")
+    y = np.where(X @ rng.standard_normal(40) > 0, 1, -1)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def text_file(rows, tmp_path_factory):
+    path = tmp_path_factory.mktemp("rows") / "rows.svm"
+    dump_svmlight_file(*rows, str(path), zero_based=False)
+    return path
+
+
+def test_demo_prints_fewer_errors_with_more_labels():
+    few, some, all_labels = rows_of(run("demo", "--rows", 3000, "--json"))
+    assert few["labels"] == 100
+    assert some["labels"] == 1000
+    assert few["error_%"] > some["error_%"] > all_labels["error_%"]
+    assert all_labels["objective"] > 0
+
+
+def test_demo_prints_a_table():
+    done = run("demo", "--rows", 1000, "--features", 500)
+    assert done.returncode == 0, done.stderr
+    header = done.stdout.splitlines()[2].split()
+    assert header == ["method", "rows", "labels", "error_%", "objective", "newton", "cg", "seconds"]
+
+
+def test_train_predict_evaluate_svmlight(rows, text_file, tmp_path):
+    X, y = rows
+    expected = L2SVM(lam=1e-3).fit(X, y)
+    model, labels = tmp_path / "model.npz", tmp_path / "labels.txt"
+    (trained,) = rows_of(
+        run("train", text_file, "--model", model, "--nworkers", 0, "--json", "--blocksize", "4 kB")
+    )
+    assert trained["rows"] == 600
+    assert trained["termination"] == "converged"
+    np.testing.assert_allclose(load_model(model).coef_, expected.coef_, rtol=1e-9, atol=1e-12)
+
+    done = run("predict", model, text_file, "--output", labels, "--nworkers", 0)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.loadtxt(labels), expected.predict(X))
+
+    done = run("predict", model, text_file, "--decision", "--nworkers", 0)
+    np.testing.assert_allclose(
+        np.array(done.stdout.split(), dtype=float), expected.decision_function(X), rtol=1e-9
+    )
+    scores = rows_of(run("evaluate", model, text_file, "--json", "--nworkers", 0))
+    assert scores[-1]["class"] == "all"
+    assert scores[-1]["error_%"] == pytest.approx(100 * (1 - expected.score(X, y)))
+
+
+def test_train_reads_npz_and_leaves_out_unlabelled_rows(rows, tmp_path):
+    X, y = rows
+    partial = np.where(np.arange(600) % 3 == 0, y, 0)
+    np.savez(
+        tmp_path / "rows.npz",
+        data=X.data,
+        indices=X.indices,
+        indptr=X.indptr,
+        shape=X.shape,
+        y=partial,
+    )
+    model = tmp_path / "model.npz"
+    rows_of(
+        run(
+            "train", tmp_path / "rows.npz", "--unlabeled", 0, "--model", model, "--nworkers", 0,
+            "--json",
+        )
+    )  # fmt: skip
+    kept = partial != 0
+    expected = L2SVM().fit(X[kept], y[kept])
+    np.testing.assert_allclose(load_model(model).coef_, expected.coef_, rtol=1e-6, atol=1e-9)
+
+
+def test_train_on_a_local_cluster_gives_the_same_bits(text_file, tmp_path):
+    for name, workers in (("a", 0), ("b", 2)):
+        rows_of(
+            run("train", text_file, "--model", tmp_path / name, "--nworkers", workers, "--json")
+        )
+    a, b = load_model(tmp_path / "a"), load_model(tmp_path / "b")
+    assert np.array_equal(a.coef_, b.coef_)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["train", "absent.svm"], 65, ["absent.svm"]),
+        (["train", "{text}", "--lam", "0"], 65, ["lam", "0"]),
+        (["train", "{text}", "--lam", "much"], 2, ["--lam"]),
+        (["train", "{bad}"], 65, ["bad.svm", "line 2", "1 x:1"]),
+        (["train", "{text}", "--scheduler", "tcp://127.0.0.1:1"], 69, ["127.0.0.1:1"]),
+        (["evaluate", "{text}", "{text}"], 65, ["rows.svm"]),
+    ],
+)
+def test_errors_say_what_is_wrong_and_exit_with_their_code(
+    args, code, words, text_file, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("DASK_S3VM__CONNECT_TIMEOUT", "2s")
+    bad = tmp_path / "bad.svm"
+    bad.write_text("1 1:1\n1 x:1\n")
+    filled = [arg.format(text=text_file, bad=bad) for arg in args]
+    where = [] if "--scheduler" in args else ["--nworkers", "0"]
+    began = time.monotonic()
+    done = run(*filled, *where)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.cluster
+def test_train_on_a_scheduler_with_two_workers(text_file, tmp_path, monkeypatch):
+    monkeypatch.setenv("DASK_S3VM__LOCAL_BYTES", "0")
+    monkeypatch.setenv("DASK_S3VM__SHARD_BYTES", "8192")
+    address = tmp_path / "scheduler.json"
+    dask = [sys.executable, "-m", "dask"]
+    loopback = ["--host", "127.0.0.1", "--scheduler-file", str(address), "--no-dashboard"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    started = [subprocess.Popen([*dask, "scheduler", "--port", "0", *loopback], **quiet)]
+    try:
+        started += [
+            subprocess.Popen(
+                [*dask, "worker", *loopback, "--nthreads", "1", "--no-nanny",
+                 "--local-directory", str(tmp_path)],
+                **quiet,
+            )
+            for _ in range(2)
+        ]  # fmt: skip
+        _wait_for(address)
+        rows_of(
+            run(
+                "train", text_file, "--scheduler-file", address, "--blocksize", "4 kB",
+                "--model", tmp_path / "remote", "--json",
+            )
+        )  # fmt: skip
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(timeout=30)
+    rows_of(run("train", text_file, "--nworkers", 0, "--model", tmp_path / "here", "--json"))
+    remote, here = load_model(tmp_path / "remote"), load_model(tmp_path / "here")
+    assert np.array_equal(remote.coef_, here.coef_)
+    assert np.array_equal(remote.intercept_, here.intercept_)
+
+
+def _wait_for(path, seconds=30):
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} did not appear"
+        time.sleep(0.1)
+
+
+def test_dask_s3vm_is_the_same_program():
+    done = subprocess.run(
+        [sys.executable, "-m", "dask", "s3vm", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "dask-s3vm" in done.stdout
