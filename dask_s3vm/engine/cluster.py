@@ -5,8 +5,9 @@ this engine does not: see `ClusterEngine.step`.
 """
 
 import contextlib
+import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import distributed
@@ -14,7 +15,7 @@ import distributed
 from dask_s3vm import _config
 from dask_s3vm.engine.group import Group, Operation
 from dask_s3vm.engine.plan import Layout
-from dask_s3vm.engine.tree import Parts, sum_nodes
+from dask_s3vm.engine.tree import Node, Parts, cover, sum_nodes
 from dask_s3vm.exceptions import WorkerLostError
 
 logger = logging.getLogger(__name__)
@@ -26,16 +27,17 @@ Place = Callable[[], list["ActorGroup"]]
 
 
 class ActorGroup:
-    """A group that lives on a worker."""
+    """Shards `first` to `stop` of `n_shards`, in a group that lives on a worker."""
 
-    def __init__(self, future: distributed.Future) -> None:
+    def __init__(self, future: distributed.Future, first: int, stop: int, n_shards: int) -> None:
+        self._nodes = cover(first, stop, n_shards)
         self._future = future
         self._actor = future.result()
 
     def start(self, method: str, op: Operation, args: tuple[Any, ...]) -> Callable[[], Any]:
         """Begin a call; the returned function waits for what it gives."""
         try:
-            pending = getattr(self._actor, method)(op, args)
+            pending = getattr(self._actor, method)(op, *args)
         except RuntimeError as error:  # the future of the actor is lost already
             raise WorkerLostError(str(error)) from error
 
@@ -46,6 +48,12 @@ class ActorGroup:
                 raise WorkerLostError(f"a worker of this fit is gone: {error}") from error
 
         return wait
+
+    def by_node(self, parts: Parts) -> Iterator[tuple[Node, Parts]]:
+        """Sort the flat answer to `sum` by the nodes of the tree."""
+        size = len(parts) // len(self._nodes)
+        for number, node in enumerate(self._nodes):
+            yield node, parts[number * size : (number + 1) * size]
 
     def close(self) -> None:
         """Let the worker forget the group."""
@@ -95,7 +103,8 @@ class ClusterEngine:
 
     def sum(self, op: Operation, *args: Any) -> Parts:
         """See `Engine.sum`."""
-        nodes = [node for answer in self._call("sum", op, args) for node in answer]
+        answers = zip(self._groups, self._call("sum", op, args), strict=True)
+        nodes = itertools.chain.from_iterable(group.by_node(parts) for group, parts in answers)
         return sum_nodes(nodes, self.layout.n_shards)
 
     def each(self, op: Operation, *args: Any) -> list[Any]:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.engine.tree import Node, Parts, TreeSum, cover
+from dask_s3vm.engine.tree import Parts, TreeSum, cover
 
 #: What a round runs on a shard: op(shard, *args).
 Operation = Callable[..., Any]
@@ -30,8 +30,12 @@ class Group:
         if self._helpers > 0:
             self._pool = ThreadPoolExecutor(self._helpers, thread_name_prefix="s3vm")
 
-    def sum(self, op: Operation, args: tuple[Any, ...]) -> list[tuple[Node, Parts]]:
-        """Run `op` on every shard and add up the subtrees that this group holds whole."""
+    def sum(self, op: Operation, *args: Any) -> Parts:
+        """Run `op` on every shard and add up the subtrees that this group holds whole.
+
+        Returns the parts of these nodes one after another, in the order of `cover`: a flat tuple,
+        because dask takes a millisecond longer to send a nested one.
+        """
         sums = [TreeSum(node) for node in self._nodes]
         by_shard = {number: tree for tree in sums for number in range(*tree.top)}
 
@@ -39,9 +43,9 @@ class Group:
             by_shard[shard.number].put((shard.number, shard.number + 1), op(shard, *args))
 
         self._spread(work)
-        return [(tree.top, tree.result) for tree in sums if tree.result is not None]
+        return tuple(part for tree in sums for part in tree.total())
 
-    def each(self, op: Operation, args: tuple[Any, ...]) -> list[Any]:
+    def each(self, op: Operation, *args: Any) -> list[Any]:
         """Run `op` on every shard and return what it gives, in the order of the shards."""
         results: dict[int, Any] = {}
 

@@ -15,6 +15,7 @@ from dask_s3vm import _config
 from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import as_labels, as_weights, make_block
 from dask_s3vm.engine.clients import current_client, worker_threads
+from dask_s3vm.engine.compiling import compile_meanwhile
 from dask_s3vm.engine.placement import ClusterSource, computed_blocks, scattered_blocks
 from dask_s3vm.engine.sources import Columns, LocalSource, Source
 
@@ -33,10 +34,13 @@ def ingest(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
     )
     if is_dask(X):
         lazy = _lazy_blocks(X, y, sample_weight)
+        if client is not None:
+            worker_threads(client)
+        compiling = compile_meanwhile(client, X)
         if client is None:
             return LocalSource(list(dask.compute(*lazy)), columns, own=True)
-        worker_threads(client)
         source = ClusterSource(client, computed_blocks(client, lazy), columns)
+        del compiling
         small = sum(fact.nbytes for fact in source.facts) <= _config.local_bytes()
         return source.gather() if small else source
     block = make_block(X, _computed(y), _computed(sample_weight), narrow=False)

@@ -27,13 +27,12 @@ class LocalEngine:
     def sum(self, op: Operation, *args: Any) -> Parts:
         """See `Engine.sum`."""
         self.rounds += 1
-        ((_, total),) = self._group.sum(op, args)
-        return total
+        return self._group.sum(op, *args)
 
     def each(self, op: Operation, *args: Any) -> list[Any]:
         """See `Engine.each`."""
         self.rounds += 1
-        return self._group.each(op, args)
+        return self._group.each(op, *args)
 
     def prepare(self, name: str, op: Operation, *args: Any) -> None:
         """See `Engine.prepare`; rows in this process are never lost."""

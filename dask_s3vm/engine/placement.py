@@ -97,7 +97,7 @@ class ClusterSource:
         homes = _homes(client, blocks, pieces, runs, list(threads))
         position = None if layout.order is None else plan.positions(layout.order)
         token = uuid.uuid4().hex[:12]
-        groups = []
+        actors = []
         for home, (first, stop) in zip(homes, runs, strict=True):
             shards = [
                 client.submit(
@@ -116,9 +116,12 @@ class ClusterSource:
                 for number in range(first, stop)
             ]
             key = f"s3vm-group-{token}-{first}"
-            groups.append(submit_group(client, shards, layout.n_shards, home, threads[home], key))
+            actors.append(submit_group(client, shards, layout.n_shards, home, threads[home], key))
         del blocks, shards  # the workers keep them as long as a shard or group needs them
-        return [ActorGroup(group) for group in groups]
+        return [
+            ActorGroup(actor, first, stop, layout.n_shards)
+            for actor, (first, stop) in zip(actors, runs, strict=True)
+        ]
 
 
 def _runs(n_shards: int, threads: list[int]) -> list[tuple[int, int]]:

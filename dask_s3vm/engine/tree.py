@@ -49,12 +49,12 @@ class TreeSum:
 
     Parameters
     ----------
-    top : the node whose subtree is summed; its sum is `result` once all of it has been put.
+    top : the node whose subtree is summed.
     """
 
     def __init__(self, top: Node) -> None:
         self.top = top
-        self.result: Parts | None = None
+        self._total: Parts | None = None
         self._waiting: dict[Node, Parts] = {}
         self._lock = threading.Lock()
 
@@ -69,7 +69,13 @@ class TreeSum:
                     return
             parts = add(parts, other) if node < sibling else add(other, parts)
             node = parent
-        self.result = parts
+        self._total = parts
+
+    def total(self) -> Parts:
+        """Return the sum, once all of it has been put."""
+        if self._total is None:
+            raise AssertionError(f"parts of the sum over shards {self.top} are missing")
+        return self._total
 
 
 def _family(node: Node, top: Node) -> tuple[Node, Node]:
@@ -90,6 +96,4 @@ def sum_nodes(nodes: Iterable[tuple[Node, Parts]], n: int) -> Parts:
     total = TreeSum((0, n))
     for node, parts in nodes:
         total.put(node, parts)
-    if total.result is None:
-        raise AssertionError("the nodes do not make up the tree")
-    return total.result
+    return total.total()

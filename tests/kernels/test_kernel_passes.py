@@ -19,7 +19,11 @@ KINDS = [
     ("dense", None, np.float64),
 ]
 
-kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda k: "-".join(str(p) for p in k[:1]) + k[2].__name__ + (k[1].__name__ if k[1] else ""))
+kinds = pytest.mark.parametrize(
+    "kind",
+    KINDS,
+    ids=lambda k: "-".join(str(p) for p in k[:1]) + k[2].__name__ + (k[1].__name__ if k[1] else ""),
+)
 biases = pytest.mark.parametrize("bias", [0.0, 1.0])
 
 
@@ -126,7 +130,9 @@ def test_pack_csr_copies_the_listed_rows(kind):
     indices = np.empty(indptr[-1], dtype=rows.indices.dtype)
     values = np.empty(indptr[-1], dtype=rows.values.dtype)
     passes.pack_csr(rows, chosen, indptr, indices, values)
-    packed = sp.csr_array((values, indices.astype(np.int32), indptr.astype(np.int32)), shape=(4, 13))
+    packed = sp.csr_array(
+        (values, indices.astype(np.int32), indptr.astype(np.int32)), shape=(4, 13)
+    )
     assert np.array_equal(packed.toarray(), stored[chosen])
 
 

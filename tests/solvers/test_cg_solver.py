@@ -1,0 +1,82 @@
+"""Conjugate gradients against a direct solve."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dask_s3vm.solvers.cg import conjugate_gradients, dot, norm
+
+
+def system(seed, n):
+    rng = np.random.default_rng(seed)
+    half = rng.normal(size=(n, n)) * 10.0 ** rng.uniform(-1, 1, n)
+    matrix = half.T @ half + 0.5 * np.eye(n)
+    return matrix, rng.normal(size=n)
+
+
+def product_of(matrix):
+    return lambda p: (matrix @ p, float(p @ matrix @ p))
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 12))
+def test_solution_is_that_of_a_direct_solve(scaled, seed, n):
+    matrix, rhs = system(seed, n)
+    scale = np.diag(matrix).copy() if scaled else None
+    found = conjugate_gradients(product_of(matrix), rhs, 1e-9 * norm(rhs), 2000, scale)
+    assert np.linalg.norm(rhs - matrix @ found.x) <= 1e-7 * np.linalg.norm(rhs)
+    np.testing.assert_allclose(found.x, np.linalg.solve(matrix, rhs), rtol=1e-5, atol=1e-6)
+
+
+def test_scaling_with_the_diagonal_solves_a_diagonal_system_at_once():
+    diagonal = 10.0 ** np.arange(-4.0, 4.0)
+    found = conjugate_gradients(product_of(np.diag(diagonal)), np.ones(8), 1e-10, 100, diagonal)
+    assert found.n_steps == 1
+    np.testing.assert_allclose(found.x, 1 / diagonal)
+
+
+def test_it_stops_at_the_tolerance_and_reports_the_residual():
+    matrix, rhs = system(0, 12)
+    loose = conjugate_gradients(product_of(matrix), rhs, 0.3, 1000)
+    tight = conjugate_gradients(product_of(matrix), rhs, 1e-8, 1000)
+    assert loose.n_steps < tight.n_steps
+    assert loose.residual <= 0.3
+    assert np.linalg.norm(rhs - matrix @ loose.x) == pytest.approx(loose.residual, rel=1e-8)
+
+
+def test_it_makes_one_product_a_step_and_no_more_than_allowed():
+    matrix, rhs = system(1, 12)
+    calls = []
+
+    def product(p):
+        calls.append(1)
+        return matrix @ p, float(p @ matrix @ p)
+
+    found = conjugate_gradients(product, rhs, 0.0, 5)
+    assert found.n_steps == len(calls) == 5
+
+
+def test_a_right_hand_side_of_zero_needs_no_product():
+    found = conjugate_gradients(lambda p: pytest.fail("asked"), np.zeros(3), 0.0, 10)
+    assert found.x.tolist() == [0, 0, 0]
+    assert found.n_steps == 0
+
+
+def test_no_curvature_ends_the_iteration():
+    found = conjugate_gradients(lambda p: (np.zeros(2), 0.0), np.ones(2), 0.0, 10)
+    assert found.n_steps == 1
+    assert np.isfinite(found.x).all()
+
+
+def test_the_right_hand_side_is_left_alone():
+    matrix, rhs = system(2, 6)
+    kept = rhs.copy()
+    conjugate_gradients(product_of(matrix), rhs, 1e-9, 100)
+    assert np.array_equal(rhs, kept)
+
+
+def test_dot_and_norm():
+    a, b = np.array([3.0, 4.0]), np.array([1.0, -2.0])
+    assert dot(a, b) == -5.0
+    assert norm(a) == 5.0

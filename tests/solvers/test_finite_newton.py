@@ -1,0 +1,129 @@
+"""Finite Newton: it ends at the minimum, and says truly how near."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+from dask_s3vm.problems.base import Point
+from dask_s3vm.solvers.newton import finite_newton
+
+
+class PlainProblem:
+    """The l2-SVM on a dense matrix, with nothing of the package in it."""
+
+    def __init__(self, seed, n=80, d=10, lam=1e-2):
+        rng = np.random.default_rng(seed)
+        self.X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-0.5, 0.5, d)
+        self.y = np.sign(self.X @ rng.normal(size=d) + rng.normal(size=n))
+        self.lam = lam
+        self.steps = 0
+
+    def f(self, w):
+        slack = np.maximum(0.0, 1 - self.y * (self.X @ w))
+        return 0.5 * np.mean(slack**2) + 0.5 * self.lam * w @ w
+
+    def g(self, w):
+        slack = np.maximum(0.0, 1 - self.y * (self.X @ w))
+        return self.lam * w - self.X.T @ (self.y * slack) / len(self.y)
+
+    def evaluate(self, w, beside=None):
+        active = self.y * (self.X @ w) < 1
+        return Point(w, float(self.f(w)), self.g(w), int(active.sum()), 0, 0)
+
+    def current(self, point):
+        return point
+
+    def _hessian(self, w):
+        part = self.X[self.y * (self.X @ w) < 1]
+        return self.lam * np.eye(self.X.shape[1]) + part.T @ part / len(self.y)
+
+    def hessian_product(self, point, p):
+        product = self._hessian(point.w) @ p
+        return product, float(p @ product)
+
+    def hessian_diagonal(self, point):
+        return np.diag(self._hessian(point.w)).copy()
+
+    def slope(self, point, trial, step):
+        move = trial.w - point.w
+        w = point.w + step * move
+        return float(self.g(w) @ move), float(move @ self._hessian(w) @ move)
+
+    def step(self, advance):
+        self.steps += 1
+        return advance()
+
+    def minimum(self):
+        found = scipy.optimize.minimize(
+            self.f, np.zeros(self.X.shape[1]), jac=self.g, method="L-BFGS-B",
+            options={"ftol": 1e-15, "gtol": 1e-11, "maxiter": 10_000},
+        )
+        return found.fun
+
+
+@pytest.fixture(params=range(6))
+def problem(request):
+    return PlainProblem(request.param, lam=[1e-1, 1e-2, 1e-4][request.param % 3])
+
+
+def solve(problem, tol=1e-8, max_iter=100, **more):
+    start = problem.evaluate(np.zeros(problem.X.shape[1]))
+    return finite_newton(problem, start, tol, max_iter, **more)
+
+
+def test_the_gradient_vanishes(problem):
+    result = solve(problem, tol=1e-16)
+    assert result.termination in ("converged", "precision")
+    assert np.linalg.norm(result.point.gradient) <= 1e-7 * np.linalg.norm(
+        problem.g(np.zeros(problem.X.shape[1]))
+    )
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
+def test_the_certificate_is_honest(problem, tol):
+    result = solve(problem, tol=tol)
+    assert result.termination == "converged"
+    least = problem.minimum()
+    value = problem.f(result.point.w)
+    assert value == result.point.value
+    assert value - least <= tol * value * (1 + 1e-9)
+    assert value >= least * (1 - 1e-9)
+
+
+def test_the_objective_falls_with_every_step(problem):
+    steps = []
+    start = problem.f(np.zeros(problem.X.shape[1]))
+    result = solve(problem, on_step=steps.append)
+    values = [start, *(step.objective for step in steps)]
+    assert all(b < a for a, b in zip(values[:-1], values[1:], strict=True))
+    assert [step.iteration for step in steps] == list(range(1, len(steps) + 1))
+    assert result.n_iter == len(steps)
+    assert result.cg_steps == sum(step.cg_steps for step in steps)
+    assert result.point.value == values[-1]
+    assert steps[-1].gradient_norm == pytest.approx(np.linalg.norm(result.point.gradient))
+
+
+def test_starting_at_the_minimum_takes_no_step(problem):
+    first = solve(problem)
+    again = finite_newton(problem, first.point, 1e-8, 100)
+    assert again.n_iter == 0
+    assert again.termination == "converged"
+    assert again.point is first.point
+
+
+def test_max_iter_is_obeyed_and_told(problem):
+    result = solve(problem, tol=1e-14, max_iter=1)
+    assert result.n_iter == 1
+    assert result.termination == "max_iter"
+
+
+def test_an_impossible_tolerance_ends_by_precision(problem):
+    result = solve(problem, tol=0.0)
+    assert result.termination == "precision"
+    assert result.n_iter < 60
+    assert result.point.value <= problem.minimum() * (1 + 1e-9)
+
+
+def test_every_step_is_one_transaction(problem):
+    result = solve(problem)
+    assert problem.steps == 1 + result.n_iter
