@@ -54,21 +54,25 @@ def sparse_data():
 
 @pytest.fixture(scope="session")
 def as_dask():
-    """Make a dask array of csr blocks with the given row chunks, sizes known or not."""
+    """Maker of dask arrays with csr blocks, or what `convert` makes of them.
+
+    Chunks may be empty, and their sizes known to dask or not.
+    """
 
     def make(X, chunks, known=True, convert=None):
         edges = np.cumsum([0, *chunks])
         pieces = [X[low:high] for low, high in itertools.pairwise(edges)]
-        blocks = [
-            da.from_delayed(
-                dask.delayed(piece, pure=False),
-                shape=(piece.shape[0] if known else np.nan, X.shape[1]),
-                meta=X[:0],
-                dtype=X.dtype,
-            )
-            for piece in pieces
-        ]
-        joined = da.concatenate(blocks, allow_unknown_chunksizes=True)
-        return joined if convert is None else joined.map_blocks(convert, meta=convert(X[:0]))
+        sizes = tuple(chunks) if known else (np.nan,) * len(chunks)
+
+        def block(numbers):
+            piece = pieces[int(numbers[0])]
+            return piece if convert is None else convert(piece)
+
+        return da.arange(len(chunks), chunks=1).map_blocks(
+            block,
+            new_axis=1,
+            chunks=(sizes, (X.shape[1],)),
+            meta=X[:0] if convert is None else np.empty((0, 0), dtype=X.dtype),
+        )
 
     return make

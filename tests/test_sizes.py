@@ -36,5 +36,7 @@ def test_everything_public_has_a_docstring(module):
 
 
 def test_missing_docstrings_are_noticed():
-    tree = ast.parse("def f(): pass\nclass A:\n    'A.'\n    def g(self): pass\n    def _h(self): pass")
+    tree = ast.parse(
+        "def f(): pass\nclass A:\n    'A.'\n    def g(self): pass\n    def _h(self): pass"
+    )
     assert list(undocumented(tree.body)) == ["f", "A.g"]

@@ -48,11 +48,13 @@ def scattered_blocks(client: distributed.Client, block: Block) -> MakeBlocks:
 class ClusterSource:
     """Blocks on the workers of a client."""
 
-    def __init__(self, client: distributed.Client, blocks: MakeBlocks, columns: Columns) -> None:
+    def __init__(
+        self, client: distributed.Client, make_blocks: MakeBlocks, columns: Columns
+    ) -> None:
         self._client = client
-        self._make_blocks = blocks
+        self._make_blocks = make_blocks
         self._columns = columns
-        self._blocks: list[distributed.Future] | None = blocks()
+        self._blocks: list[distributed.Future] = make_blocks()
         self.facts: list[Facts] = client.gather(
             client.map(plan.facts_of, self._blocks, pure=False, key="s3vm-measure")
         )
@@ -64,9 +66,13 @@ class ClusterSource:
 
     def place(self, classes: np.ndarray | None) -> Engine:
         """See `Source.place`."""
-        blocks = self._take_blocks()
+        pieces, layout = self._lay_out()
+        return ClusterEngine(lambda: self._place_shards(pieces, layout, classes), layout)
+
+    def _lay_out(self) -> tuple[list[list[Piece]], Layout]:
+        """Find the pieces of each shard, and the layout."""
+        client, blocks = self._client, self._blocks
         total, n_shards, offsets = plan.equal_shares(self.facts, _config.shard_bytes())
-        client = self._client
         cuts = client.gather(
             client.map(plan.cut_points, blocks, offsets, total=total, n_shards=n_shards, pure=False)
         )
@@ -74,18 +80,16 @@ class ClusterSource:
         pieces, starts = plan.assign_pieces(cuts, sizes, n_shards)
         order = plan.column_order(
             self.facts,
-            lambda i, n_rows: client.submit(
-                plan.count_columns, blocks[i], n_rows, pure=False
+            lambda number, n_rows: client.submit(
+                plan.count_columns, blocks[number], n_rows, pure=False
             ).result(),
         )
-        layout = plan.layout_of(self.facts, starts, order)
-        self._blocks = blocks
-        return ClusterEngine(lambda: self._place_shards(pieces, layout, classes), layout)
+        return pieces, plan.layout_of(self.facts, starts, order)
 
     def _take_blocks(self) -> list[distributed.Future]:
-        """Hand the blocks out once; whoever takes them lets them go."""
-        blocks, self._blocks = self._blocks, None
-        return self._make_blocks() if blocks is None else blocks
+        """Hand the blocks out; nobody else holds them, so whoever takes them can let them go."""
+        blocks, self._blocks = self._blocks, []
+        return blocks or self._make_blocks()
 
     def _place_shards(
         self, pieces: list[list[Piece]], layout: Layout, classes: np.ndarray | None

@@ -1,5 +1,7 @@
 """Where rows are cut into shards."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -19,7 +21,7 @@ def rows_of(lengths, n_features):
 
 def cut(X, edges, shard_bytes):
     """Pieces and starts for X chunked at `edges`, as an engine makes them."""
-    blocks = [make_block(X[low:high]) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    blocks = [make_block(X[low:high]) for low, high in itertools.pairwise(edges)]
     facts = [plan.facts_of(block) for block in blocks]
     total, n_shards, offsets = plan.equal_shares(facts, shard_bytes)
     cuts = [
@@ -136,7 +138,7 @@ def test_column_frequencies_come_from_the_first_rows_whatever_the_chunks(monkeyp
     X = sp.csr_array((rng.random((60, 5000)) < 0.01).astype(float))
     orders = []
     for edges in ([0, 60], [0, 10, 20, 30, 60], [0, 25, 60], [0, 1, 59, 60]):
-        blocks = [make_block(X[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        blocks = [make_block(X[a:b]) for a, b in itertools.pairwise(edges)]
         facts = [plan.facts_of(block) for block in blocks]
         orders.append(
             plan.column_order(facts, lambda i, n, b=blocks: plan.count_columns(b[i], n)).tolist()

@@ -1,5 +1,6 @@
 """Order statistics from rounds against numpy's stable sort."""
 
+import itertools
 import math
 
 import numpy as np
@@ -17,7 +18,7 @@ from dask_s3vm.engine.shard import Shard
 def engine_of(values, edges, threads=1):
     """Shards that hold nothing but `values`, cut at `edges`."""
     shards = []
-    for number, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for number, (low, high) in enumerate(itertools.pairwise(edges)):
         rows = np.zeros((high - low, 1))
         shards.append(Shard(number, low, 1, rows, state={"values": values[low:high]}))
     layout = Layout(len(values), 1, 1, 1, tuple(edges), None)

@@ -1,5 +1,6 @@
 """The fixed order of addition."""
 
+import itertools
 import math
 
 import numpy as np
@@ -46,7 +47,7 @@ def test_any_split_in_any_order_gives_the_bits_of_the_recursion(data, n, seed):
     leaves = wild_leaves(n, seed)
     edges = splits(data.draw, n)
     nodes = []
-    for first, stop in zip(edges[:-1], edges[1:], strict=True):
+    for first, stop in itertools.pairwise(edges):
         trees = [TreeSum(node) for node in cover(first, stop, n)]
         for number in data.draw(st.permutations(range(first, stop))):
             (tree,) = [t for t in trees if t.top[0] <= number < t.top[1]]
@@ -66,7 +67,7 @@ def test_groups_of_any_size_and_threads_give_the_bits_of_the_recursion(data, n, 
     shards = [Shard(number, 0, 1, empty) for number in range(n)]
     edges = splits(data.draw, n)
     nodes = []
-    for first, stop in zip(edges[:-1], edges[1:], strict=True):
+    for first, stop in itertools.pairwise(edges):
         group = Group(shards[first:stop], n, threads)
         nodes += group.sum(lambda shard: (leaves[shard.number].copy(),), ())
         group.close()
@@ -86,7 +87,7 @@ def test_cover_is_exact_made_of_nodes_and_small(data, n):
     nodes = cover(first, stop, n)
     assert nodes[0][0] == first
     assert nodes[-1][1] == stop
-    assert all(a[1] == b[0] for a, b in zip(nodes[:-1], nodes[1:], strict=True))
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(nodes))
     assert len(nodes) <= max(1, 2 * math.ceil(math.log2(n)))
     if n <= 300:
         assert all(subtree_range(n, 0, n, node) for node in nodes)

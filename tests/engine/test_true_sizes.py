@@ -57,9 +57,7 @@ def test_a_shard_shares_no_memory_with_its_blocks():
     X = sp.csr_array(DENSE)
     block = make_block(X, np.zeros(500), np.ones(500), narrow=False)
     shard = build_shard(0, 0, 300, [(block, 100, 300)], np.array([0.0]), None, (None, None))
-    assert not any(
-        np.shares_memory(a, b) for a, b in zip(shard.rows, block.rows, strict=True)
-    )
+    assert not any(np.shares_memory(a, b) for a, b in zip(shard.rows, block.rows, strict=True))
     assert not np.shares_memory(shard.weights, block.weights)
     assert np.array_equal(shard.rows.values, X[100:300].data)
 

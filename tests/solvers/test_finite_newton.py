@@ -1,5 +1,7 @@
 """Finite Newton: it ends at the minimum, and says truly how near."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -55,7 +57,10 @@ class PlainProblem:
 
     def minimum(self):
         found = scipy.optimize.minimize(
-            self.f, np.zeros(self.X.shape[1]), jac=self.g, method="L-BFGS-B",
+            self.f,
+            np.zeros(self.X.shape[1]),
+            jac=self.g,
+            method="L-BFGS-B",
             options={"ftol": 1e-15, "gtol": 1e-11, "maxiter": 10_000},
         )
         return found.fun
@@ -95,7 +100,7 @@ def test_the_objective_falls_with_every_step(problem):
     start = problem.f(np.zeros(problem.X.shape[1]))
     result = solve(problem, on_step=steps.append)
     values = [start, *(step.objective for step in steps)]
-    assert all(b < a for a, b in zip(values[:-1], values[1:], strict=True))
+    assert all(b < a for a, b in itertools.pairwise(values))
     assert [step.iteration for step in steps] == list(range(1, len(steps) + 1))
     assert result.n_iter == len(steps)
     assert result.cg_steps == sum(step.cg_steps for step in steps)

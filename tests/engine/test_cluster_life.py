@@ -1,0 +1,216 @@
+"""Life on a cluster: nothing is left behind, losses are survived, trouble is named."""
+
+import gc
+import os
+import signal
+import time
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import dask_s3vm
+from dask_s3vm import L2SVM
+from dask_s3vm.engine.cluster import ClusterEngine
+from dask_s3vm.engine.ingest import ingest
+from dask_s3vm.engine.sources import LocalSource
+from dask_s3vm.exceptions import EngineError, VersionMismatchError
+
+pytestmark = pytest.mark.usefixtures("tiny_shards")
+
+CHUNKS = (150, 150, 150, 150)
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def held(dask_worker):
+    """Number of results and of actors on a worker."""
+    return len(dask_worker.data), len(dask_worker.state.actors)
+
+
+def assert_nothing_left(client):
+    deadline = time.monotonic() + 4
+    while time.monotonic() < deadline:
+        left = client.run(held)
+        if not client.futures and all(counts == (0, 0) for counts in left.values()):
+            return
+        time.sleep(0.05)
+    pytest.fail(f"left on the cluster: {left}, futures {list(client.futures)}")
+
+
+def test_a_fit_leaves_nothing_on_the_cluster(client, sparse_data, as_dask):
+    X, y = sparse_data
+    for rows in (X, as_dask(X, CHUNKS)):
+        L2SVM(tol=1e-3).fit(rows, y)
+        gc.collect()
+        assert_nothing_left(client)
+
+
+def test_actors_are_gone_without_waiting_for_the_garbage_collector(client, sparse_data):
+    gc.collect()
+    gc.disable()
+    try:
+        L2SVM(tol=1e-3).fit(*sparse_data)
+        assert_nothing_left(client)
+    finally:
+        gc.enable()
+
+
+def test_a_fit_that_fails_leaves_nothing_on_the_cluster(client, sparse_data, as_dask):
+    X, y = sparse_data
+
+    def fail(row):
+        raise ZeroDivisionError("from a callback")
+
+    with pytest.raises(ZeroDivisionError):
+        L2SVM(callbacks=fail).fit(as_dask(X, CHUNKS), y)
+    gc.collect()
+    assert_nothing_left(client)
+    with pytest.raises(ValueError, match="one class"):
+        L2SVM().fit(as_dask(X, CHUNKS), np.zeros(600))
+    gc.collect()
+    assert_nothing_left(client)
+
+
+def test_during_a_fit_the_rows_are_there_once(client, sparse_data, as_dask):
+    X, y = sparse_data
+    gc.collect()
+    assert_nothing_left(client)
+    engine = ingest(as_dask(X, CHUNKS), y).place(np.array([0, 1]))
+    try:
+        assert isinstance(engine, ClusterEngine)
+        deadline = time.monotonic() + 5
+        while any(n for n, _ in client.run(results_beside_actors).values()):
+            assert time.monotonic() < deadline, client.run(results_beside_actors)
+            time.sleep(0.05)
+        assert sorted(n for _, n in client.run(results_beside_actors).values()) == [1, 1]
+    finally:
+        engine.close()
+
+
+def results_beside_actors(dask_worker):
+    actors = dask_worker.state.actors
+    return len([key for key in dask_worker.data if key not in actors]), len(actors)
+
+
+def test_small_data_stays_in_this_process(client, sparse_data, as_dask):
+    X, y = sparse_data
+    with dask.config.set({"s3vm.local-bytes": "1 MiB"}):
+        assert isinstance(ingest(X, y), LocalSource)
+        assert isinstance(ingest(as_dask(X, CHUNKS), y), LocalSource)
+    gc.collect()
+    assert_nothing_left(client)
+
+
+def test_a_local_scheduler_in_the_configuration_wins(client, sparse_data):
+    with dask.config.set(scheduler="threads"):
+        assert isinstance(ingest(*sparse_data), LocalSource)
+
+
+def test_another_version_on_a_worker_is_named(client, sparse_data, monkeypatch):
+    monkeypatch.setattr(dask_s3vm, "__version__", "0.0.0")
+    worker = min(client.nthreads())
+    message = rf"2 of 2 workers do not run dask_s3vm .*{worker} has version 0\.0\.0"
+    with pytest.raises(VersionMismatchError, match=message):
+        L2SVM().fit(*sparse_data)
+
+
+def test_no_worker_is_an_error_soon(sparse_data, as_dask):
+    X, y = sparse_data
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster),
+        dask.config.set({"s3vm.connect-timeout": "0.5 s"}),
+    ):
+        for rows in (X, as_dask(X, CHUNKS)):
+            began = time.monotonic()
+            with pytest.raises(EngineError, match="has no worker"):
+                L2SVM().fit(rows, y)
+            assert time.monotonic() - began < 5
+
+
+def test_an_error_in_an_operation_is_not_taken_for_a_lost_worker(client, sparse_data, as_dask):
+    X, y = sparse_data
+    engine = ingest(as_dask(X, CHUNKS), y).place(np.array([0, 1]))
+    try:
+        with pytest.raises(KeyError, match="no such state"):
+            engine.step(lambda: engine.sum(fail_in_shard))
+        assert engine.generation == 0
+    finally:
+        engine.close()
+
+
+def fail_in_shard(shard):
+    raise KeyError("no such state")
+
+
+@pytest.mark.parametrize("n_rows", [3, 40])
+def test_rows_heavier_than_a_shard_can_be_sent(client, n_rows):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n_rows, 2000)), np.arange(n_rows) % 2
+    found = L2SVM(tol=1e-9).fit(X, y)
+    with dask.config.set(scheduler="synchronous"):
+        assert bits(found) == bits(L2SVM(tol=1e-9).fit(X, y))
+
+
+# loss of a worker
+
+
+def bits(model):
+    return model.coef_.tobytes(), model.intercept_.tobytes(), model.objective_, model.n_iter_
+
+
+class KillOneWorker:
+    """Callback that ends a worker process at the second Newton step."""
+
+    def __init__(self, client):
+        self.client = client
+        self.killed = None
+
+    def __call__(self, row):
+        if row["iteration"] == 2 and self.killed is None:
+            self.killed = min(self.client.run(os.getpid).values())
+            os.kill(self.killed, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def mortal_client():
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        client.wait_for_workers(2)
+        yield client
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("kind", ["dask", "memory"])
+def test_the_model_survives_a_killed_worker_bit_for_bit(mortal_client, sparse_data, as_dask, kind):
+    X, y = sparse_data
+    params = {"lam": 1e-3, "tol": 1e-8}
+    with dask.config.set(scheduler="synchronous"):
+        wanted = L2SVM(**params).fit(X, y)
+    mortal_client.wait_for_workers(2, timeout=30)
+    killer = KillOneWorker(mortal_client)
+    rows = as_dask(X, CHUNKS) if kind == "dask" else X
+    labels = da.from_array(y, chunks=100) if kind == "dask" else y
+    found = L2SVM(callbacks=killer, **params).fit(rows, labels)
+    assert killer.killed is not None
+    assert wanted.n_iter_ > 2
+    assert bits(found) == bits(wanted)
+    assert [row["objective"] for row in found.history_] == [
+        row["objective"] for row in wanted.history_
+    ]
