@@ -21,7 +21,7 @@ ALLOWED = {
 }
 
 #: Who may import dask or distributed.
-DASK = ("engine/", "io/", "datasets/", "cli/", "estimators/_linear.py", "_config.py")
+DASK = ("engine/", "io/", "datasets/", "cli/", "bench/", "estimators/_linear.py", "_config.py")
 
 
 def imports_of(module):

@@ -6,7 +6,7 @@ import numpy as np
 
 from dask_s3vm.io.errors import shorten
 
-__all__ = ["LARGEST_COLUMN", "parse_line"]
+__all__ = ["LARGEST_COLUMN", "end_of_line", "largest_power", "parse_line"]
 
 # So that column numbers fit an unsigned 32-bit word, with one to spare.
 LARGEST_COLUMN = 2**32 - 2
@@ -61,6 +61,17 @@ def parse_line(
         columns.append(_column(column, columns, first_column))
         values.append(_number(f"value of column {columns[-1]}", value, dtype))
     return label, columns, values
+
+
+def largest_power(dtype: np.dtype) -> int:
+    """Return p so that 10**p is a finite value: only numbers beyond it need a closer look."""
+    return int(np.finfo(dtype).maxexp * np.log10(2.0))
+
+
+def end_of_line(text: bytes, start: int) -> int:
+    """Return where the line that starts at `start` is over, its line feed included."""
+    end = text.find(b"\n", start)
+    return len(text) if end < 0 else end + 1
 
 
 def _number(what: str, word: bytes, dtype: np.dtype) -> float:

@@ -1,7 +1,6 @@
 """svmlight text files as dask arrays of sparse blocks."""
 
 from dataclasses import dataclass
-from io import BytesIO
 from numbers import Integral
 from typing import Any, Literal
 
@@ -12,17 +11,13 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
-from sklearn.datasets import load_svmlight_file
 
 from dask_s3vm.io.errors import SvmlightError
-from dask_s3vm.io.lines import parse_line
+from dask_s3vm.io.parse import parse
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 from dask_s3vm.io.survey import Piece, look_through
 
 __all__ = ["SvmlightError", "read_svmlight"]
-
-# scikit-learn's parser holds a column number in a C int.
-_PARSER_LIMIT = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -188,12 +183,11 @@ def _parse(
         lines = file.read_exactly(piece.start, piece.stop)
     else:
         lines = text[piece.start : piece.stop]
-    wide = piece.summary.high is not None and piece.summary.high > _PARSER_LIMIT
     try:
-        matrix, labels = (_parse_wide if wide else _parse_usual)(lines, form)
-        if len(labels) != piece.summary.rows:
-            raise ValueError(f"{len(labels)} rows where {piece.summary.rows} were")
-    except (ValueError, OverflowError) as error:
+        matrix, labels = parse(
+            lines, piece.summary, int(not form.zero_based), form.n_features, form.dtype
+        )
+    except ValueError as error:
         reason = f"has changed since it was looked through: {error}"
         raise SvmlightError(file.name, reason) from error
     if form.integral:
@@ -201,33 +195,8 @@ def _parse(
     return _make_block(matrix, form.block), labels
 
 
-def _parse_usual(lines: bytes, form: _Format) -> tuple[csr_array, np.ndarray]:
-    matrix, labels = load_svmlight_file(
-        BytesIO(lines),
-        n_features=form.n_features,
-        dtype=form.dtype,
-        zero_based=form.zero_based,
-    )
-    return csr_array(matrix), labels
-
-
-def _parse_wide(lines: bytes, form: _Format) -> tuple[csr_array, np.ndarray]:
-    """Do the same for column numbers that scikit-learn's parser cannot hold."""
-    first = int(not form.zero_based)
-    rows = [row for line in lines.split(b"\n") if (row := parse_line(line, first, form.dtype))]
-    indptr = np.cumsum([0, *(len(columns) for _, columns, _ in rows)], dtype=np.int64)
-    indices = np.array([c - first for _, columns, _ in rows for c in columns], dtype=np.int64)
-    data = np.array([v for _, _, values in rows for v in values], dtype=form.dtype)
-    matrix = csr_array((data, indices, indptr), shape=(len(rows), form.n_features))
-    return matrix, np.array([label for label, _, _ in rows])
-
-
 def _make_block(matrix: csr_array, block: str) -> Any:
     matrix.eliminate_zeros()
-    if max(*matrix.shape, matrix.nnz) <= np.iinfo(np.int32).max:
-        # The parser's indices have 64 bits: half of them is enough, and kernels read less.
-        matrix.indices = matrix.indices.astype(np.int32)
-        matrix.indptr = matrix.indptr.astype(np.int32)
     if block == "scipy":
         return matrix
     parts = (matrix.data, matrix.indices, matrix.indptr)

@@ -48,7 +48,7 @@ def class_totals(engine: Engine, n_classes: int) -> ClassTotals:
 def count_labels(shard: Shard, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """(rows, sample weight) of each class in a shard; unlabelled rows last."""
     assert shard.codes is not None, "labels are needed to count them"
-    codes = shard.codes % (n_classes + 1)  # -1 goes last
+    codes = np.where(shard.codes < 0, n_classes, shard.codes)  # unlabelled rows go last
     size = n_classes + 1
     counts = np.bincount(codes, minlength=size)
     weights = np.bincount(codes, weights=shard.weights, minlength=size).astype(np.float64)

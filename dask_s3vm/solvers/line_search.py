@@ -37,7 +37,7 @@ def exact_step(
         if abs(value) <= tol * abs(slope_at_0):
             return step, n_rounds
         low, high = (low, step) if value > 0 else (step, high)
-        if high - low <= 1e-15 * high:
+        if high < float("inf") and high - low <= 1e-15 * high:
             return step, n_rounds
         step -= value / curvature
     return step, max_rounds

@@ -53,6 +53,12 @@ def test_a_shard_weighs_its_packed_rows_too():
     assert sizeof(shard) - before >= sum(part.nbytes for part in packed)
 
 
+def test_an_array_under_two_names_weighs_once():
+    shard = shard_of(sp.csr_array(DENSE))
+    shard.state["cost"] = shard.state["weight0"] = shard.state["weight1"] = np.ones(500)
+    assert sizeof(shard) == pytest.approx(len(pickle.dumps(shard, 5)), rel=0.01)
+
+
 def test_a_shard_shares_no_memory_with_its_blocks():
     X = sp.csr_array(DENSE)
     block = make_block(X, np.zeros(500), np.ones(500), narrow=False)

@@ -113,9 +113,9 @@ def test_parameters_out_of_range_are_named(params):
 @pytest.mark.parametrize("wrap", [np.asarray, lazy])
 def test_rows_must_be_numbers(wrap):
     words = np.full((40, 3), "word", dtype=object)
-    with pytest.raises((ValueError, TypeError), match="X has dtype|could not convert string"):
+    with pytest.raises((ValueError, TypeError), match=r"X has dtype|could not convert string"):
         L2SVM().fit(wrap(words), Y)
-    with pytest.raises((ValueError, TypeError), match="[Cc]omplex"):
+    with pytest.raises((ValueError, TypeError), match=r"[Cc]omplex"):
         L2SVM().fit(wrap(X.astype(complex)), Y)
 
 

@@ -208,13 +208,12 @@ def test_a_path_needs_values(table):
         l2svm_path(*table, [])
 
 
-def test_real_text_has_the_optimum_of_linear_svc(data_dir):
-    files = sorted(data_dir.rglob("*.svmlight")) if data_dir.is_dir() else []
-    if not files:
-        pytest.skip("no svmlight file in the data folder")
-    X, y = load_svmlight_file(str(files[0]))
-    X, y = X[:2000], y[:2000]
-    if len(np.unique(y)) != 2:
-        pytest.skip("not a binary problem")
+@pytest.mark.parametrize("name", ["pcmac", "a9a"])
+def test_real_data_have_the_optimum_of_linear_svc(data_dir, name):
+    path = data_dir / f"{name}.svm.gz"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not in the data folder")
+    X, y = load_svmlight_file(str(path))
+    X, y = X[:1500], y[:1500]
     ours = L2SVM(1e-3, tol=TIGHT, unlabeled=None).fit(X, y)
     assert_same_model(ours, linear_svc(X, y, 1e-3))

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from dask_s3vm.io import SvmlightError, read_svmlight
+from dask_s3vm.io.parse import parse
 
 DATA = Path(os.environ.get("DASK_S3VM_DATA", Path(__file__).parents[2] / "../shared/data"))
 TEXT = b"1 1:0.5 3:-2e-3\n-1 2:1 # note\n\n# only a note\n+1 1:.5 7:3.\n0\n"
@@ -231,8 +232,8 @@ def test_a_block_is_parsed_once_for_both_arrays(tmp_path, monkeypatch):
     X, y = read_svmlight(write(tmp_path, TEXT), blocksize=20)
     calls = []
     monkeypatch.setattr(
-        "dask_s3vm.io.svmlight.load_svmlight_file",
-        lambda *args, **kwargs: calls.append(1) or load_svmlight_file(*args, **kwargs),
+        "dask_s3vm.io.svmlight.parse",
+        lambda *args, **kwargs: calls.append(1) or parse(*args, **kwargs),
     )
     dask.persist(X, y)
     assert len(calls) == X.numblocks[0] > 1
