@@ -14,7 +14,14 @@ MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"
 ALLOWED = {
     "kernels": ["kernels"],
     "engine": ["kernels", "engine", "_config", "exceptions", "_version"],
-    "problems": ["kernels", "engine.protocol", "engine.shard", "engine.blocks.frozen", "problems"],
+    "problems": [
+        "kernels",
+        "engine.protocol",
+        "engine.shard",
+        "engine.select",
+        "engine.blocks.frozen",
+        "problems",
+    ],
     "solvers": ["problems.base", "solvers"],
     "methods": ["problems", "solvers", "methods", "engine.protocol", "engine.shard"],
     "estimators": ["methods", "engine.ingest", "engine.sources", "estimators", "exceptions"],

@@ -10,6 +10,9 @@ from dask_s3vm.kernels.rows import CSR, Rows
 #: Column numbers above this do not fit the unsigned type of the kernels.
 MAX_FEATURES = 2**32 - 2
 
+#: Stored entries of one block or shard are counted by 32 bits.
+MAX_ENTRIES = 2**32 - 1
+
 _WANTED = "a 2-d numpy array, a scipy.sparse array or matrix, or a sparse.COO / sparse.GCXS array"
 
 
@@ -60,19 +63,42 @@ def canonical_rows(X: Any, narrow: bool = True) -> tuple[Rows, int]:
 
 
 def as_labels(labels: Any) -> np.ndarray:
-    """Check labels: one per row, numbers or strings; objects become strings."""
+    """Check labels: one per row, integers or strings; objects become one or the other."""
     labels = np.asarray(labels)
     if labels.ndim != 1:
         raise ValueError(f"y must be 1-dimensional, got shape {labels.shape}")
     if labels.dtype.kind == "O":
-        labels = labels.astype(str)
+        labels = _of_objects(labels)
     if labels.dtype.kind not in "biufUS":
-        raise TypeError(f"y has dtype {labels.dtype}; wanted numbers or strings")
-    if labels.dtype.kind == "f" and not np.all(np.isfinite(labels)):
-        raise ValueError(
-            "Input y contains NaN or infinity; mark rows without a label by the value `unlabeled`"
-        )
+        raise TypeError(f"y has dtype {labels.dtype}; wanted integers or strings")
+    if labels.dtype.kind == "f":
+        if not np.all(np.isfinite(labels)):
+            raise ValueError(
+                "Input y contains NaN or infinity; mark rows without a label by the value "
+                "`unlabeled`"
+            )
+        fractions = labels != np.floor(labels)
+        if fractions.any():
+            raise ValueError(
+                f"Unknown label type: y has values such as {labels[fractions][0]}; wanted class "
+                "labels, integers or strings"
+            )
     return labels
+
+
+def _of_objects(labels: np.ndarray) -> np.ndarray:
+    """Turn objects into integers if all are, else into strings (a mark may be a number)."""
+    if all(isinstance(label, (int, np.integer)) for label in labels):
+        return labels.astype(np.int64)
+    if all(isinstance(label, (float, np.floating, int, np.integer)) for label in labels):
+        return labels.astype(np.float64)
+    for label in labels:
+        if not isinstance(label, (str, int, np.integer)):
+            raise ValueError(
+                f"y has {label!r} of type {type(label).__name__} among its labels; wanted integers "
+                "or strings, and the value `unlabeled` for rows without a label"
+            )
+    return labels.astype(str)
 
 
 def as_weights(weights: Any) -> np.ndarray:
@@ -123,14 +149,23 @@ def stack_rows(parts: list[Rows]) -> Rows:
     """Put canonical blocks on top of each other in new, aligned arrays."""
     if all(isinstance(part, np.ndarray) for part in parts):
         return frozen(np.concatenate(parts))
-    triples = [part if isinstance(part, CSR) else _csr_of_dense(part) for part in parts]
+    triples = [as_sparse(part) for part in parts]
     ends = np.cumsum([0] + [int(part.indptr[-1]) for part in triples])
+    assert ends[-1] < MAX_ENTRIES, "more entries than 32 bits can count in one shard"
     indptr = [part.indptr[:-1] + np.uint32(end) for part, end in zip(triples, ends, strict=False)]
     return CSR(
         frozen(np.concatenate([*indptr, [np.uint32(ends[-1])]], dtype=np.uint32)),
         frozen(np.concatenate([part.indices for part in triples])),
         frozen(np.concatenate([part.values for part in triples])),
     )
+
+
+def as_sparse(rows: Rows) -> CSR:
+    """Return sparse rows, made of dense ones if need be."""
+    if isinstance(rows, CSR):
+        return rows
+    csr = sp.csr_array(rows)
+    return _checked_csr(csr.data, csr.indices, csr.indptr, csr.shape, narrow=False)
 
 
 def renumber_columns(rows: Rows, position: np.ndarray) -> Rows:
@@ -182,22 +217,34 @@ def _checked_csr(
     if d > MAX_FEATURES:
         raise ValueError(f"X has {d} columns; at most {MAX_FEATURES} are possible")
     stored = int(indptr[-1])
-    if stored >= 2**32:
-        raise ValueError(f"a block of X has {stored} stored entries; use smaller row chunks")
+    if stored >= MAX_ENTRIES:
+        raise ValueError(
+            f"a block of X has {stored} stored entries, more than 32 bits can count; hand it in as "
+            "a dask array of smaller row chunks"
+        )
     if len(indptr) != n + 1 or indptr[0] != 0 or np.any(np.diff(indptr) < 0):
         raise ValueError("X has a block with an invalid indptr array")
+    if len(indices) < stored or len(data) < stored:
+        raise ValueError(
+            f"X has a block whose indptr tells of {stored} entries, but with {len(indices)} column "
+            f"numbers and {len(data)} values"
+        )
     indices, data = indices[:stored], data[:stored]
     if stored and (indices.min() < 0 or indices.max() >= d):
         raise ValueError(f"X has a block with column numbers outside 0..{d - 1}")
     return CSR(
         frozen(aligned(indptr.astype(np.uint32))),
-        frozen(aligned(_as_columns(indices, d))),
+        frozen(aligned(_as_columns(indices, d, narrow))),
         frozen(aligned(np.ascontiguousarray(_as_values(data, narrow)))),
     )
 
 
-def _as_columns(indices: np.ndarray, n_features: int) -> np.ndarray:
-    return np.ascontiguousarray(indices.astype(column_type(n_features), copy=False))
+def _as_columns(indices: np.ndarray, n_features: int, narrow: bool) -> np.ndarray:
+    """Unsigned column numbers: a view of the user's where that can be, and is wanted."""
+    indices = np.ascontiguousarray(indices)
+    if not narrow and indices.dtype == np.int32:
+        return indices.view(np.uint32)
+    return indices.astype(column_type(n_features), copy=False)
 
 
 def _as_values(values: np.ndarray, narrow: bool) -> np.ndarray:
@@ -235,8 +282,3 @@ def _all_finite(values: np.ndarray) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.add.reduce(values, axis=None, dtype=np.float64) if values.size else 0.0
     return bool(np.isfinite(total)) or bool(np.all(np.isfinite(values)))
-
-
-def _csr_of_dense(matrix: np.ndarray) -> CSR:
-    csr = sp.csr_array(matrix)
-    return _checked_csr(csr.data, csr.indices, csr.indptr, csr.shape, narrow=False)

@@ -63,7 +63,11 @@ def _worker_version() -> str:
 
 def _check_versions(client: distributed.Client) -> None:
     found = client.run(_worker_version, on_error="return")
-    wrong = {worker: version for worker, version in found.items() if version != __version__}
+    wrong = {
+        worker: version
+        for worker, version in found.items()
+        if version != __version__ and not isinstance(version, OSError)  # gone: no worker any more
+    }
     if wrong:
         worker, version = next(iter(sorted(wrong.items())))
         what = f"version {version}" if isinstance(version, str) else f"none ({version!r})"

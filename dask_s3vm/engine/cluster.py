@@ -1,18 +1,20 @@
 """An engine on a dask cluster: one group of shards per worker, each a dask actor.
 
-Rounds are direct calls to the actors, with no task and no graph. Actors die with their worker;
-this engine does not: see `ClusterEngine.step`.
+Rounds are direct calls to the actors (see `calls`), with no task and no graph. Actors die with
+their worker; this engine does not: see `ClusterEngine.step`.
 """
 
 import contextlib
 import itertools
 import logging
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import distributed
 
 from dask_s3vm import _config
+from dask_s3vm.engine.calls import RemoteActor, call_all
 from dask_s3vm.engine.group import Group, Operation
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.tree import Node, Parts, cover, sum_nodes
@@ -29,37 +31,15 @@ Place = Callable[[], list["ActorGroup"]]
 class ActorGroup:
     """Shards `first` to `stop` of `n_shards`, in a group that lives on a worker."""
 
-    def __init__(self, future: distributed.Future, first: int, stop: int, n_shards: int) -> None:
+    def __init__(self, actor: RemoteActor, first: int, stop: int, n_shards: int) -> None:
+        self.actor = actor
         self._nodes = cover(first, stop, n_shards)
-        self._future = future
-        self._actor = future.result()
-
-    def start(self, method: str, op: Operation, args: tuple[Any, ...]) -> Callable[[], Any]:
-        """Begin a call; the returned function waits for what it gives."""
-        try:
-            pending = getattr(self._actor, method)(op, *args)
-        except RuntimeError as error:  # the future of the actor is lost already
-            raise WorkerLostError(str(error)) from error
-
-        def wait() -> Any:
-            try:
-                return pending.result()
-            except (OSError, KeyError, distributed.CancelledError) as error:
-                raise WorkerLostError(f"a worker of this fit is gone: {error}") from error
-
-        return wait
 
     def by_node(self, parts: Parts) -> Iterator[tuple[Node, Parts]]:
         """Sort the flat answer to `sum` by the nodes of the tree."""
         size = len(parts) // len(self._nodes)
         for number, node in enumerate(self._nodes):
             yield node, parts[number * size : (number + 1) * size]
-
-    def close(self) -> None:
-        """Let the worker forget the group."""
-        with contextlib.suppress(Exception):  # the worker may be gone, which does as well
-            self._actor.close().result(timeout=5)
-        self._future.release()
 
 
 def submit_group(
@@ -88,18 +68,22 @@ class ClusterEngine:
 
     Parameters
     ----------
+    client : the client of the cluster.
     place : puts the shards on the workers that there are; called again after a loss. Shards are
         made from their source anew, so they are the same wherever they end up.
     layout : how the data lies in shards.
     """
 
-    def __init__(self, place: Place, layout: Layout) -> None:
+    def __init__(self, client: distributed.Client, place: Place, layout: Layout) -> None:
         self.layout = layout
         self.rounds = 0
-        self.generation = 0
+        self.generation = -1  # 0 once the shards are placed
+        self._client = client
         self._place = place
+        self._groups: list[ActorGroup] = []
         self._prepared: dict[str, tuple[Operation, tuple[Any, ...]]] = {}
-        self._groups = place()
+        self._stepping = False
+        self.step(lambda: None)
 
     def sum(self, op: Operation, *args: Any) -> Parts:
         """See `Engine.sum`."""
@@ -113,37 +97,61 @@ class ClusterEngine:
 
     def prepare(self, name: str, op: Operation, *args: Any) -> None:
         """See `Engine.prepare`."""
-        self._prepared[name] = (op, args)
         self.step(lambda: self.each(op, *args))
+        self.remember(name, op, *args)
+
+    def remember(self, name: str, op: Operation, *args: Any) -> None:
+        """See `Engine.remember`."""
+        self._prepared.pop(name, None)  # state is put back in the order in which it was made
+        self._prepared[name] = (op, args)
 
     def step(self, advance: Callable[[], T]) -> T:
-        """See `Engine.step`: a step that meets a lost worker is started again."""
-        for attempt in range(1, _config.recovery_attempts() + 1):
-            try:
-                return advance()
-            except WorkerLostError as error:
-                logger.warning("%s; placing the rows again (attempt %d)", error, attempt)
-                self._recover()
-        return advance()
+        """See `Engine.step`: a step that meets a lost worker is started again.
+
+        A step within a step is part of it: the outer one starts again as a whole.
+        """
+        if self._stepping:
+            return advance()
+        self._stepping = True
+        try:
+            return self._attempt(advance)
+        finally:
+            self._stepping = False
 
     def close(self) -> None:
         """See `Engine.close`."""
-        for group in self._groups:
-            group.close()
+        actors = [group.actor for group in self._groups]
         self._groups = []
+        with contextlib.suppress(Exception):  # workers may be gone, which does as well
+            call_all(self._client, actors, "close", ())
+        self._client.cancel([actor.future for actor in actors])
 
-    def _call(self, method: str, op: Operation, args: tuple[Any, ...]) -> list[Any]:
-        self.rounds += 1
-        waits = [group.start(method, op, args) for group in self._groups]
-        return [wait() for wait in waits]
+    def _attempt(self, advance: Callable[[], T]) -> T:
+        attempts = _config.recovery_attempts()
+        for attempt in range(attempts + 1):
+            try:
+                if not self._groups:
+                    self._settle()
+                return advance()
+            except WorkerLostError as error:
+                self.close()
+                if attempt == attempts:
+                    raise
+                logger.warning("%s; placing the rows again (%d)", error, attempt + 1)
+                time.sleep(0.5 * attempt)  # workers that are restarted need a moment
+        raise AssertionError("unreachable")
 
-    def _recover(self) -> None:
-        """Place all shards again, and put back the row state that lasts."""
-        self.close()
+    def _settle(self) -> None:
+        """Place all shards, and put back the row state that lasts."""
         self._groups = self._place()
         self.generation += 1
         for op, args in self._prepared.values():
             self.each(op, *args)
+
+    def _call(self, method: str, op: Operation, args: tuple[Any, ...]) -> list[Any]:
+        self.rounds += 1
+        actors = [group.actor for group in self._groups]
+        return call_all(self._client, actors, method, (op, *args))
 
     def __repr__(self) -> str:
         return f"<ClusterEngine: {self.layout.n_shards} shards on {len(self._groups)} workers>"

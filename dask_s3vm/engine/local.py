@@ -38,6 +38,9 @@ class LocalEngine:
         """See `Engine.prepare`; rows in this process are never lost."""
         self.each(op, *args)
 
+    def remember(self, name: str, op: Operation, *args: Any) -> None:
+        """See `Engine.remember`; nothing is ever to be put back."""
+
     def step(self, advance: Callable[[], T]) -> T:
         """See `Engine.step`."""
         return advance()

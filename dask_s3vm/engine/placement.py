@@ -6,9 +6,10 @@ copy of the rows. After a loss all of it is done again, from the dask graph or t
 """
 
 import itertools
+import logging
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import distributed
 import numpy as np
@@ -16,12 +17,20 @@ import numpy as np
 from dask_s3vm import _config
 from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, slice_block
+from dask_s3vm.engine.calls import LOST, RemoteActor
 from dask_s3vm.engine.clients import worker_threads
 from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine, submit_group
-from dask_s3vm.engine.plan import Facts, Layout
+from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Piece, build_shard
 from dask_s3vm.engine.sources import Columns, LocalSource, summarise
+from dask_s3vm.engine.tree import node_edges
+from dask_s3vm.exceptions import WorkerLostError
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 #: Makes the blocks, as futures, in order.
 MakeBlocks = Callable[[], list[distributed.Future]]
@@ -38,9 +47,12 @@ def scattered_blocks(client: distributed.Client, block: Block) -> MakeBlocks:
 
     def send() -> list[distributed.Future]:
         n_slices = max(len(client.nthreads()), facts.nbytes // _config.shard_bytes() + 1)
-        edges = np.linspace(0, facts.n_rows, n_slices + 1).astype(int)
-        slices = [slice_block(block, low, high) for low, high in itertools.pairwise(edges)]
-        return client.scatter(slices, hash=False)
+        edges = np.linspace(0, facts.n_rows, min(n_slices, facts.n_rows) + 1).astype(int)
+        # one by one: in one message they would all be in the scheduler's memory at once
+        return [
+            client.scatter([slice_block(block, low, high)], hash=False)[0]
+            for low, high in itertools.pairwise(edges)
+        ]
 
     return send
 
@@ -54,53 +66,100 @@ class ClusterSource:
         self._client = client
         self._make_blocks = make_blocks
         self._columns = columns
-        self._blocks: list[distributed.Future] = make_blocks()
-        self.facts: list[Facts] = client.gather(
-            client.map(plan.facts_of, self._blocks, pure=False, key="s3vm-measure")
-        )
-        self.summary = summarise(self.facts, columns)
+        self._blocks: list[distributed.Future] = []
+        try:
+            self.facts = self._retried(lambda: self._map(plan.facts_of))
+            self.summary = summarise(self.facts, columns)
+        except BaseException:
+            self.close()
+            raise
 
     def gather(self) -> LocalSource:
         """Bring the rows to this process."""
-        return LocalSource(self._client.gather(self._take_blocks()), self._columns, own=True)
+        blocks = self._retried(lambda: self._client.gather(self._present()))
+        self.close()
+        return LocalSource(blocks, self._columns, own=True)
 
     def place(self, classes: np.ndarray | None) -> Engine:
         """See `Source.place`."""
-        pieces, layout = self._lay_out()
-        return ClusterEngine(lambda: self._place_shards(pieces, layout, classes), layout)
+        pieces, layout = self._retried(self._lay_out)
+        return ClusterEngine(
+            self._client, lambda: self._place_shards(pieces, layout, classes), layout
+        )
+
+    def close(self) -> None:
+        """Let go of the blocks."""
+        self._blocks = []
+
+    def _present(self) -> list[distributed.Future]:
+        """Return the blocks, made if they are not there."""
+        self._blocks = self._blocks or self._make_blocks()
+        return self._blocks
+
+    def _retried(self, work: Callable[[], T]) -> T:
+        """Do something with the blocks; again, with new ones, if a worker was lost."""
+        for attempt in range(_config.recovery_attempts()):
+            try:
+                return work()
+            except LOST as error:
+                logger.warning("%r; reading the rows again (%d)", error, attempt + 1)
+                self.close()
+        return work()
+
+    def _map(self, function: Callable[..., R], *columns: list[Any], **fixed: Any) -> list[R]:
+        """Run a function on every block, beside the entries of columns."""
+        futures = self._client.map(function, self._present(), *columns, pure=False, **fixed)
+        return self._client.gather(futures)
 
     def _lay_out(self) -> tuple[list[list[Piece]], Layout]:
         """Find the pieces of each shard, and the layout."""
-        client, blocks = self._client, self._blocks
         total, n_shards, offsets = plan.equal_shares(self.facts, _config.shard_bytes())
-        cuts = client.gather(
-            client.map(plan.cut_points, blocks, offsets, total=total, n_shards=n_shards, pure=False)
-        )
+        cuts = self._map(plan.cut_points, offsets, total=total, n_shards=n_shards)
         sizes = [fact.n_rows for fact in self.facts]
         pieces, starts = plan.assign_pieces(cuts, sizes, n_shards)
-        order = plan.column_order(
-            self.facts,
-            lambda number, n_rows: client.submit(
-                plan.count_columns, blocks[number], n_rows, pure=False
-            ).result(),
-        )
+        order = plan.column_order(self.facts, self._count_columns)
         return pieces, plan.layout_of(self.facts, starts, order)
 
-    def _take_blocks(self) -> list[distributed.Future]:
-        """Hand the blocks out; nobody else holds them, so whoever takes them can let them go."""
-        blocks, self._blocks = self._blocks, []
-        return blocks or self._make_blocks()
+    def _count_columns(self, head: list[tuple[int, int]]) -> list[np.ndarray]:
+        blocks = self._present()
+        counts = [
+            self._client.submit(plan.count_columns, blocks[number], n_rows, pure=False)
+            for number, n_rows in head
+        ]
+        return self._client.gather(counts)
 
     def _place_shards(
         self, pieces: list[list[Piece]], layout: Layout, classes: np.ndarray | None
     ) -> list[ActorGroup]:
-        client = self._client
-        threads = worker_threads(client)
-        blocks = self._take_blocks()
-        runs = _runs(layout.n_shards, list(threads.values()))
+        """Build the shards where they are to be; see `ClusterEngine` for what a loss does."""
+        try:
+            threads = worker_threads(self._client)
+            runs = _runs(layout.n_shards, list(threads.values()))
+            actors = self._submit(pieces, layout, classes, threads, runs)
+            return [
+                ActorGroup(RemoteActor(self._client, actor), first, stop, layout.n_shards)
+                for actor, (first, stop) in zip(actors, runs, strict=True)
+            ]
+        except LOST as error:
+            raise WorkerLostError(f"a worker was lost while rows were placed: {error!r}") from error
+        finally:
+            self.close()
+
+    def _submit(
+        self,
+        pieces: list[list[Piece]],
+        layout: Layout,
+        classes: np.ndarray | None,
+        threads: dict[str, int],
+        runs: list[tuple[int, int]],
+    ) -> list[distributed.Future]:
+        """Start building shards and groups; the blocks go as soon as nothing needs them."""
+        client, blocks = self._client, self._present()
         homes = _homes(client, blocks, pieces, runs, list(threads))
-        position = None if layout.order is None else plan.positions(layout.order)
         token = uuid.uuid4().hex[:12]
+        position = None
+        if layout.order is not None:
+            position = client.submit(plan.positions, layout.order, key=f"s3vm-columns-{token}")
         actors = []
         for home, (first, stop) in zip(homes, runs, strict=True):
             shards = [
@@ -108,7 +167,7 @@ class ClusterSource:
                     build_shard,
                     number,
                     layout.starts[number],
-                    layout.n_features,
+                    layout,
                     [(blocks[piece.block], piece.low, piece.high) for piece in pieces[number]],
                     classes,
                     position,
@@ -121,18 +180,20 @@ class ClusterSource:
             ]
             key = f"s3vm-group-{token}-{first}"
             actors.append(submit_group(client, shards, layout.n_shards, home, threads[home], key))
-        del blocks, shards  # the workers keep them as long as a shard or group needs them
-        return [
-            ActorGroup(actor, first, stop, layout.n_shards)
-            for actor, (first, stop) in zip(actors, runs, strict=True)
-        ]
+        self.close()
+        return actors
 
 
 def _runs(n_shards: int, threads: list[int]) -> list[tuple[int, int]]:
-    """Cut the shards into one consecutive run per worker, by its threads; none is empty."""
-    edges = np.rint(np.cumsum([0, *threads]) * n_shards / sum(threads)).astype(int)
-    runs = itertools.pairwise(int(edge) for edge in edges)
-    return [(first, stop) for first, stop in runs if stop > first]
+    """Cut the shards into one consecutive run per worker, by its threads; none is empty.
+
+    Runs end where large nodes of the tree of sums end, an eighth of a share off at most: a group
+    then answers with few partial sums.
+    """
+    ideal = np.cumsum([0, *threads]) * n_shards / sum(threads)
+    ends = np.array(node_edges(n_shards, 4 * len(threads)))
+    edges = [int(ends[np.argmin(np.abs(ends - edge))]) for edge in ideal]
+    return [(first, stop) for first, stop in itertools.pairwise(edges) if stop > first]
 
 
 def _homes(

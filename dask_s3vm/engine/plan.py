@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dask_s3vm.engine.blocks import Block, column_type, row_costs, row_count
+from dask_s3vm.engine.blocks import MAX_ENTRIES, Block, column_type, row_costs, row_count
 from dask_s3vm.engine.shard import Piece
 from dask_s3vm.kernels.rows import CSR
 
@@ -35,7 +35,6 @@ class Facts:
     nbytes: int
     sparse: bool
     labels: np.ndarray | None
-    weighted: bool
 
 
 @dataclass(frozen=True)
@@ -44,18 +43,17 @@ class Layout:
 
     Attributes
     ----------
-    n_rows, n_features, cost : totals over all shards.
+    n_rows, n_features : shape of the data.
     starts : first row of each shard, and `n_rows` at the end.
     order : original number of each internal column, or None where they are the same.
-    nbytes : bytes of the rows.
+    sparse : whether shards are sparse: if any block of the data is.
     """
 
     n_rows: int
     n_features: int
-    cost: int
-    nbytes: int
     starts: tuple[int, ...]
     order: np.ndarray | None
+    sparse: bool
 
     @property
     def n_shards(self) -> int:
@@ -90,7 +88,6 @@ def facts_of(block: Block) -> Facts:
         sum(array.nbytes for array in arrays),
         isinstance(block.rows, CSR),
         labels,
-        block.weights is not None,
     )
 
 
@@ -102,33 +99,29 @@ def equal_shares(facts: list[Facts], shard_bytes: int) -> tuple[int, int, list[i
     return total, n_shards, [int(offset) for offset in np.cumsum([0, *costs[:-1]])]
 
 
-def column_order(facts: list[Facts], count: Callable[[int, int], np.ndarray]) -> np.ndarray | None:
+def column_order(
+    facts: list[Facts], count: Callable[[list[tuple[int, int]]], list[np.ndarray]]
+) -> np.ndarray | None:
     """Order the columns by how often they occur in the first rows; None to leave them.
 
-    `count(block, n_rows)` counts the columns in the first rows of a block.
+    `count` counts the columns in the head of the data: in the first rows of each block, given as
+    (block, rows) pairs.
     """
     n_features = facts[0].n_features
     if n_features < MIN_COLUMNS_TO_ORDER or not any(fact.sparse for fact in facts):
         return None
-    counts = np.zeros(n_features, dtype=np.int64)
-    left = ROWS_TO_COUNT
+    head, left = [], ROWS_TO_COUNT
     for number, fact in enumerate(facts):
-        if left > 0 and fact.sparse:
-            counts += count(number, left)
+        if left > 0 and fact.n_rows:
+            head.append((number, min(left, fact.n_rows)))
         left -= fact.n_rows
-    return order_columns(counts)
+    return order_columns(np.sum(count(head), axis=0))
 
 
 def layout_of(facts: list[Facts], starts: tuple[int, ...], order: np.ndarray | None) -> Layout:
     """Put together what has been found out."""
-    return Layout(
-        starts[-1],
-        facts[0].n_features,
-        sum(fact.cost for fact in facts),
-        sum(fact.nbytes for fact in facts),
-        starts,
-        order,
-    )
+    sparse = any(fact.sparse for fact in facts)
+    return Layout(starts[-1], facts[0].n_features, starts, order, sparse)
 
 
 def shard_count(cost: int, n_features: int, shard_bytes: int) -> int:
@@ -141,7 +134,9 @@ def shard_count(cost: int, n_features: int, shard_bytes: int) -> int:
     wanted = -(-cost // target)
     if wanted < 8:
         wanted = 1 << (max(1, min(8, 8 * cost // target)).bit_length() - 1)
-    return int(max(1, min(wanted, cost // (2 * n_features + 1))))
+    most = max(1, cost // (2 * n_features + 1))
+    fewest = cost // MAX_ENTRIES + 1
+    return int(max(fewest, min(wanted, most)))
 
 
 def cut_points(block: Block, offset: int, total: int, n_shards: int) -> list[tuple[int, int]]:
@@ -164,7 +159,7 @@ def assign_pieces(
     pieces: list[list[Piece]] = [[] for _ in range(n_shards)]
     counts = np.zeros(n_shards, dtype=np.int64)
     for block, (points, size) in enumerate(zip(cuts, sizes, strict=True)):
-        ends = [low for _, low in points[1:]] + [size]
+        ends = [low for _, low in points[1:]] + [size] * bool(points)
         for (number, low), high in zip(points, ends, strict=True):
             pieces[number].append(Piece(block, low, high))
             counts[number] += high - low
@@ -177,9 +172,10 @@ def assign_pieces(
 
 
 def count_columns(block: Block, n_rows: int) -> np.ndarray:
-    """How often each column occurs in the first `n_rows` rows of a sparse block."""
-    assert isinstance(block.rows, CSR)
-    stored = int(block.rows.indptr[min(n_rows, row_count(block.rows))])
+    """Count how often each column is not zero in the first `n_rows` rows of a block."""
+    if not isinstance(block.rows, CSR):
+        return np.count_nonzero(block.rows[:n_rows], axis=0)
+    stored = int(block.rows.indptr[n_rows])
     return np.bincount(block.rows.indices[:stored], minlength=block.n_features)
 
 

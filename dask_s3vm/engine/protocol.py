@@ -15,7 +15,8 @@ class Engine(Protocol):
 
     An operation is a module-level function `op(shard, *args)`. It may keep per-row arrays in
     `shard.state`, and returns a tuple of numbers and arrays (`sum`) or anything small (`each`).
-    Nothing with one entry per row ever travels to the client in a round.
+    Arrays to be added are new ones: the sum is made in them. Nothing with one entry per row ever
+    travels to the client in a round.
 
     Row state and lost workers: what `prepare` was asked to do is done again on shards that had
     to be rebuilt; all other row state must follow from the arguments of the step that uses it.
@@ -37,6 +38,10 @@ class Engine(Protocol):
 
     def prepare(self, name: str, op: Operation, *args: Any) -> None:
         """Set up row state that lasts; a later call of the same name replaces it."""
+        ...
+
+    def remember(self, name: str, op: Operation, *args: Any) -> None:
+        """Say how to put back row state that the shards have already; as `prepare`, but not now."""
         ...
 
     def step(self, advance: Callable[[], T]) -> T:

@@ -1,14 +1,16 @@
 """One shard: consecutive rows, their labels and weights, and per-row state of a fit."""
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dask_s3vm.engine.blocks import (
     Block,
     aligned,
+    as_sparse,
     frozen,
     renumber_columns,
     row_count,
@@ -16,6 +18,9 @@ from dask_s3vm.engine.blocks import (
     stack_rows,
 )
 from dask_s3vm.kernels.rows import CSR, Rows, load_pair, new_pair, pair_output
+
+if TYPE_CHECKING:
+    from dask_s3vm.engine.plan import Layout
 
 _scratch = threading.local()
 
@@ -47,11 +52,16 @@ class Shard:
         return row_count(self.rows)
 
     @property
+    def unlabeled(self) -> np.ndarray:
+        """Which rows have no label."""
+        assert self.codes is not None, "the rows came without labels"
+        return self.codes < 0
+
+    @property
     def nbytes(self) -> int:
         """Bytes in arrays."""
-        rows = self.rows if isinstance(self.rows, CSR) else (self.rows,)
-        arrays = [*rows, self.codes, self.weights, *self.state.values()]
-        return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+        held = [self.rows, self.codes, self.weights, *self.state.values()]
+        return sum({id(array): array.nbytes for array in _arrays_in(held)}.values())
 
     def __sizeof__(self) -> int:
         """Tell dask what the shard really weighs."""
@@ -65,20 +75,31 @@ class Shard:
         else:
             self.rows = frozen(aligned(self.rows))
 
-    def pair(self, v: np.ndarray, rows: Rows | None = None) -> np.ndarray:
-        """Return this thread's pair buffer, loaded with `v`, for a kernel over the rows."""
-        rows = self.rows if rows is None else rows
-        width, sparse = self.n_features, isinstance(rows, CSR)
+    def pair(self, v: np.ndarray) -> np.ndarray:
+        """Return this thread's pair buffer, loaded with `v`, for a kernel over the rows.
+
+        There is one per thread: a second call writes over what the first gave.
+        """
+        width, sparse = self.n_features, isinstance(self.rows, CSR)
         buffers = _scratch.__dict__.setdefault("buffers", {})
         pair = buffers.get(sparse)
         if pair is None or pair.size != 2 * (width + 1):
-            pair = buffers[sparse] = new_pair(rows, width)
-        load_pair(rows, pair, v)
+            pair = buffers[sparse] = new_pair(self.rows, width)
+        load_pair(self.rows, pair, v)
         return pair
 
     def take(self, pair: np.ndarray) -> np.ndarray:
         """Copy what a kernel has added up in a pair buffer."""
         return pair_output(self.rows, pair)
+
+
+def _arrays_in(held: Any) -> Iterator[np.ndarray]:
+    """All arrays in nested tuples and lists."""
+    if isinstance(held, np.ndarray):
+        yield held
+    elif isinstance(held, (list, tuple)):
+        for part in held:
+            yield from _arrays_in(part)
 
 
 @dataclass(frozen=True)
@@ -93,7 +114,7 @@ class Piece:
 def build_shard(
     number: int,
     start: int,
-    n_features: int,
+    layout: "Layout",
     parts: list[tuple[Block, int, int]],
     classes: np.ndarray | None,
     position: np.ndarray | None,
@@ -104,7 +125,8 @@ def build_shard(
 
     Parameters
     ----------
-    number, start, n_features : see `Shard`.
+    number, start : see `Shard`.
+    layout : how all of the data lies in shards.
     parts : (block, first row, end row) of each part, in order.
     classes : encodes labels that came with the blocks.
     position : new numbers of the columns, or None.
@@ -112,6 +134,8 @@ def build_shard(
     own : share no memory with the blocks, so that they can be let go.
     """
     pieces = [slice_rows(block.rows, low, high) for block, low, high in parts]
+    if layout.sparse:  # the columns of sparse rows may be renumbered: no dense ones among them
+        pieces = [as_sparse(piece) for piece in pieces]
     rows = pieces[0] if len(pieces) == 1 else stack_rows(pieces)
     if position is not None and isinstance(rows, CSR):
         rows = renumber_columns(rows, position)
@@ -123,11 +147,13 @@ def build_shard(
         codes = None if labels is None else encode(labels, classes)
     if weights is None:
         weights = _joined([block.weights for block, _, _ in parts], parts)
-    return Shard(number, start, n_features, rows, codes, weights)
+    return Shard(number, start, layout.n_features, rows, codes, weights)
 
 
 def encode(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Class numbers of labels; -1 for a value that is no class, the mark of unlabelled rows."""
+    if classes.dtype.kind in "US":  # a block of marks alone may have come as numbers
+        labels = labels.astype(classes.dtype.kind)
     small = np.int8 if len(classes) <= 127 else np.int32
     place = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
     return np.where(classes[place] == labels, place, -1).astype(small)

@@ -38,6 +38,10 @@ class Source(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Let go of the rows, if they have not been placed."""
+        ...
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -105,11 +109,16 @@ class LocalSource:
         sizes = [fact.n_rows for fact in self._facts]
         pieces, starts = plan.assign_pieces(cuts, sizes, n_shards)
         order = plan.column_order(
-            self._facts, lambda number, n_rows: plan.count_columns(self._block(number), n_rows)
+            self._facts,
+            lambda head: [plan.count_columns(self._block(i), n_rows) for i, n_rows in head],
         )
         layout = plan.layout_of(self._facts, starts, order)
         shards = self._build(pieces, layout, classes)
         return LocalEngine(shards, layout, _config.local_threads())
+
+    def close(self) -> None:
+        """Let go of the blocks."""
+        self._blocks = []
 
     def _block(self, number: int) -> Block:
         block = self._blocks[number]
@@ -126,9 +135,7 @@ class LocalSource:
             parts = [(self._block(piece.block), piece.low, piece.high) for piece in own]
             columns = self._columns.part(classes, start, stop)
             shards.append(
-                build_shard(
-                    number, start, layout.n_features, parts, classes, position, columns, self._own
-                )
+                build_shard(number, start, layout, parts, classes, position, columns, self._own)
             )
             if self._own:  # pieces go in the order of the blocks: those before are used up
                 self._blocks[: own[-1].block] = [None] * own[-1].block

@@ -6,6 +6,7 @@ along this tree and never in order of arrival: the bits are the same for one thr
 number of workers. A group adds up the subtrees that it holds whole; the client adds the rest.
 """
 
+import itertools
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -30,6 +31,18 @@ def cover(first: int, stop: int, n: int) -> list[Node]:
             middle = (lo + hi) // 2
             stack += [(middle, hi), (lo, middle)]
     return found
+
+
+def node_edges(n: int, n_nodes: int) -> list[int]:
+    """List where the nodes end on the first level of the tree that has `n_nodes` or more."""
+    edges = [0, n]
+    while len(edges) <= n_nodes:
+        middles = [(lo + hi) // 2 for lo, hi in itertools.pairwise(edges)]
+        finer = sorted({*edges, *middles})
+        if finer == edges:
+            break
+        edges = finer
+    return edges
 
 
 def add(left: Parts, right: Parts) -> Parts:

@@ -149,10 +149,15 @@ class L2SVM(LinearClassifier):
         self, X: Any, y: Any, sample_weight: Any, lams: Sequence[float]
     ) -> tuple[list[LinearSolution], History]:
         self._validate_params()
+        start = self._start()
         source = take_in(self, X, y, sample_weight)
-        classes = find_classes(source.summary.labels, self.unlabeled, supervised=True)
-        start = self._start(classes)
-        engine = source.place(classes)
+        try:
+            classes = find_classes(source.summary.labels, self.unlabeled, supervised=True)
+            if start is not None:
+                self._check_start(classes)
+            engine = source.place(classes)
+        finally:
+            source.close()
         try:
             costs = class_costs(classes, class_totals(engine, len(classes)), self.class_weight)
             settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
@@ -163,18 +168,21 @@ class L2SVM(LinearClassifier):
         self.classes_ = classes
         return solutions, history
 
-    def _start(self, classes: np.ndarray) -> np.ndarray | None:
-        """Weights of the last fit, if they are wanted and fit."""
+    def _start(self) -> np.ndarray | None:
+        """Weights of the last fit, if they are wanted."""
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
-        same = np.array_equal(self.classes_, classes)
-        if not same or self.coef_.shape[1] != self.n_features_in_:
+        return np.column_stack([self.coef_, self.intercept_])
+
+    def _check_start(self, classes: np.ndarray) -> None:
+        """Refuse to start from a model of other data, which stays as it was."""
+        n_features, self.n_features_in_ = self.n_features_in_, self.coef_.shape[1]
+        if n_features != self.n_features_in_ or not np.array_equal(self.classes_, classes):
             raise ValueError(
                 f"warm_start: the last fit had classes {self.classes_.tolist()} and "
-                f"{self.coef_.shape[1]} features, this one has {classes.tolist()} and "
-                f"{self.n_features_in_}; set warm_start=False or keep the data's form"
+                f"{self.n_features_in_} features, this one has {classes.tolist()} and "
+                f"{n_features}; set warm_start=False or keep the data's form"
             )
-        return np.column_stack([self.coef_, self.intercept_])
 
     def _keep(self, solution: LinearSolution, history: list[dict[str, Any]]) -> None:
         """Set the fitted attributes, and warn where the fit did not converge."""

@@ -15,7 +15,6 @@ def find_classes(values: np.ndarray | None, unlabeled: Any, supervised: bool = F
     read otherwise, they could never be trained on.
     """
     assert values is not None, "y was checked to be there"
-    _check_kind(values)
     mark = _mark_like(values, unlabeled)
     classes = values if mark is None else values[values != mark]
     if len(classes) == 0:
@@ -47,7 +46,10 @@ def class_costs(
             "sample_weight leaves fewer than two classes: it is zero on every row of class "
             f"{', '.join(repr(label) for label in empty)}"
         )
-    return _class_weights(classes, totals, class_weight) / total
+    costs = _class_weights(classes, totals, class_weight) / total
+    if not costs.any():
+        raise ValueError(f"class_weight is zero for every class, got {class_weight!r}")
+    return costs
 
 
 def _class_weights(
@@ -74,18 +76,10 @@ def _class_weights(
     return weights
 
 
-def _check_kind(values: np.ndarray) -> None:
-    if values.dtype.kind == "f" and np.any(values != np.floor(values)):
-        raise ValueError(
-            f"Unknown label type: y has values such as {values[values != np.floor(values)][0]}; "
-            "wanted class labels, integers or strings"
-        )
-
-
 def _mark_like(values: np.ndarray, unlabeled: Any) -> Any:
     """Bring the mark to the type of y; None if it cannot occur there."""
     if unlabeled is None:
         return None
     if values.dtype.kind in "US":
-        return str(unlabeled)
+        return np.array(str(unlabeled)).astype(values.dtype.kind)
     return unlabeled if isinstance(unlabeled, (int, float, np.number)) else None

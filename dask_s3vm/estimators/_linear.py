@@ -47,15 +47,15 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         """Class of each row: array of shape (n,), lazy if X is a dask array."""
         outputs = self.decision_function(X)
         if not is_dask(outputs):
-            return self._classes_of(outputs)
+            return classes_of(outputs, self.classes_)
         more = {"drop_axis": 1} if outputs.ndim == 2 else {}
         return outputs.map_blocks(
-            self._classes_of, dtype=self.classes_.dtype, meta=self.classes_[:0], **more
+            classes_of,
+            classes=self.classes_,
+            dtype=self.classes_.dtype,
+            meta=self.classes_[:0],
+            **more,
         )
-
-    def _classes_of(self, outputs: np.ndarray) -> np.ndarray:
-        best = outputs.argmax(axis=1) if outputs.ndim == 2 else (outputs > 0).astype(np.intp)
-        return self.classes_[best]
 
     def __sklearn_tags__(self) -> Any:
         """Sparse input is welcome."""
@@ -69,6 +69,12 @@ def linear_outputs(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarra
     if len(coef) == 1:
         return np.asarray(X @ coef[0]) + intercept[0]
     return np.asarray(X @ coef.T) + intercept
+
+
+def classes_of(outputs: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the class of each row: of the largest output, or by the sign of the only one."""
+    best = outputs.argmax(axis=1) if outputs.ndim == 2 else (outputs > 0).astype(np.intp)
+    return classes[best]
 
 
 def _outputs_of_block(block: Any, weights: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

@@ -99,7 +99,7 @@ def _round_product(mantissa: Any, scale: int) -> tuple[bool, float]:
     top = high >> np.uint64(63)
     shift = top + _CUT_BITS
     bits = high >> shift
-    exponent += np.int64(top) - 52
+    exponent += int(top) - 52
     # `bits` has 54 bits, the last one to round by. Exactly in the middle of two numbers, the
     # even one is wanted; with these powers only can the product be exact.
     if low <= _ONE and -4 <= scale <= 23 and bits & np.uint64(3) == _ONE and bits << shift == high:

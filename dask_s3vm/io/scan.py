@@ -49,6 +49,9 @@ class BadLineError(ValueError):
         self.start = start
         self.reason = reason
 
+    def __str__(self) -> str:
+        return self.reason
+
 
 @dataclass(frozen=True)
 class Summary:

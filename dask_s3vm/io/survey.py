@@ -22,7 +22,7 @@ class Piece:
     start, stop : int
         Where the lines stand in the (decompressed) text of the file.
     summary : Summary
-        Rows, columns and kind of labels.
+        Rows, columns, kind of labels, entries.
     """
 
     start: int

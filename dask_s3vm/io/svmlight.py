@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from numbers import Integral
+from operator import getitem
 from typing import Any, Literal
 
 import dask.array as da
@@ -141,18 +142,19 @@ def _build_arrays(
     """Build the lazy arrays. X and y share one task per block, which parses its lines once."""
     described = [(file.name, file.version, file.size) for file in files]
     token = tokenize(described, pieces, form.__dict__)
-    read, text, x_name, y_name = (
-        f"{part}-{token}" for part in ("parse-svmlight", "text", "svmlight-X", "svmlight-y")
+    read, x_name, y_name = (
+        f"{part}-{token}" for part in ("parse-svmlight", "svmlight-X", "svmlight-y")
     )
     reading: dict[Any, Any] = {}
     rows: list[int] = []
     for number, (file, group) in enumerate(zip(files, pieces, strict=True)):
-        source: Any = None
+        sources: list[Any] = [None] * len(group)
+        shared: Any = form
         if file.size is None:
-            source = (text, number)
-            reading[source] = (file.read_all,)
-        for piece in group:
-            reading[(read, len(rows))] = (_parse, file, piece, form, source)
+            sources, shared, tasks = _cut_whole(file, group, form, f"{number}-{token}")
+            reading |= tasks
+        for piece, source in zip(group, sources, strict=True):
+            reading[(read, len(rows))] = (_parse, file, piece, shared, source)
             rows.append(piece.summary.rows)
     count = range(len(rows))
     layers = {
@@ -171,18 +173,38 @@ def _build_arrays(
     )
 
 
+def _cut_whole(
+    file: TextFile, group: list[Piece], form: _Format, token: str
+) -> tuple[list[Any], Any, dict[Any, Any]]:
+    """Cut a file that must be read as a whole; return keys of its pieces, of `form`, and tasks.
+
+    On a cluster, the text should stay where it was decompressed, and single pieces may travel.
+    Two habits of dask stand against that. Tasks with one dependency are fused with it, and the
+    task that picks a piece would be fused into the one that parses it, which then asks for all
+    pieces: so parsing gets a second dependency, the format. And many tasks of one group with
+    few dependencies are spread over all workers, wherever these are: so each of the picking
+    tasks is a group of its own.
+    """
+    text, shared = (f"text-{token}", 0), (f"format-{token}", 0)
+    keys = [(f"piece-{i}-{token}", 0) for i in range(len(group))]
+    tasks: dict[Any, Any] = {
+        shared: form,
+        text: (file.read_pieces, [(piece.start, piece.stop) for piece in group]),
+    }
+    tasks |= {key: (getitem, text, i) for i, key in enumerate(keys)}
+    return keys, shared, tasks
+
+
 def _take(pair: tuple[Any, np.ndarray], which: int) -> Any:
     return pair[which]
 
 
 def _parse(
-    file: TextFile, piece: Piece, form: _Format, text: bytes | None
+    file: TextFile, piece: Piece, form: _Format, lines: bytes | None
 ) -> tuple[Any, np.ndarray]:
-    """Return rows and labels of one piece; `text` is the whole file if it was read already."""
-    if text is None:
+    """Return rows and labels of one piece; `lines` is its text if that was read already."""
+    if lines is None:
         lines = file.read_exactly(piece.start, piece.stop)
-    else:
-        lines = text[piece.start : piece.stop]
     try:
         matrix, labels = parse(
             lines, piece.summary, int(not form.zero_based), form.n_features, form.dtype

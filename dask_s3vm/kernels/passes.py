@@ -109,3 +109,53 @@ def pack_csr(
         for j in range(stop - start):
             indices[place + j] = X.indices[start + j]
             values[place + j] = X.values[start + j]
+
+
+@njit(nogil=True, cache=True)
+def annealed_hinge(
+    X: Rows,
+    target: np.ndarray,
+    cost: np.ndarray,
+    belief: np.ndarray,
+    pair: np.ndarray,
+    bias: float,
+    negligible: float,
+    outputs: np.ndarray,
+    active: np.ndarray,
+    weight: np.ndarray,
+) -> tuple[float, int]:
+    """Squared hinge loss of rows that are +1 with probability p and -1 with 1 - p.
+
+    loss = sum_i c_i [p_i max(0, 1 - o_i)^2 + (1 - p_i) max(0, 1 + o_i)^2]; a row whose target is
+    not 0 has p = 1 or 0. Both terms come from one read of the row. `weight` takes half the second
+    derivative h; rows of h below `negligible` times their cost are not listed as active, but
+    count in loss and gradient. Otherwise as `squared_hinge`.
+    """
+    loss = 0.0
+    n_active = 0
+    for i in range(target.size):
+        c = cost[i]
+        if c == 0.0:
+            continue
+        o = row_dot(X, i, pair, bias)
+        outputs[i] = o
+        p = belief[i] if target[i] == 0 else 0.5 * (1 + target[i])
+        pull = 0.0
+        h = 0.0
+        if o < 1.0:
+            t = c * p
+            loss += t * (1.0 - o) * (1.0 - o)
+            pull += t * (o - 1.0)
+            h += t
+        if o > -1.0:
+            t = c * (1.0 - p)
+            loss += t * (1.0 + o) * (1.0 + o)
+            pull += t * (o + 1.0)
+            h += t
+        if pull != 0.0:
+            row_add(X, i, pull, pair, bias)
+        if h > negligible * c:
+            weight[i] = h
+            active[n_active] = i
+            n_active += 1
+    return loss, n_active

@@ -87,7 +87,7 @@ def test_one_giant_row_leaves_empty_shards_and_loses_no_row(place):
 
 
 def layout_with(order):
-    return plan.Layout(1, len(order), 1, 1, (0, 1), order)
+    return plan.Layout(1, len(order), (0, 1), order, True)
 
 
 @given(order=st.integers(1, 50).flatmap(lambda d: st.permutations(range(d))), k=st.integers(1, 3))
@@ -102,7 +102,7 @@ def test_internal_and_external_order_are_inverse(order, k):
 
 
 def test_without_an_order_vectors_pass_unchanged():
-    layout = plan.Layout(1, 2, 1, 1, (0, 1), None)
+    layout = plan.Layout(1, 2, (0, 1), None, False)
     w = np.arange(3.0)
     assert layout.to_internal(w) is w
     assert layout.to_external(w) is w
@@ -125,11 +125,11 @@ def test_columns_are_ordered_by_frequency_and_only_where_it_pays():
     X.indices = 4999 - X.indices
     block = make_block(X)
     facts = [plan.facts_of(block)]
-    order = plan.column_order(facts, lambda i, n: plan.count_columns(block, n))
+    order = plan.column_order(facts, lambda head: [plan.count_columns(block, n) for _, n in head])
     assert order[:4].tolist() == [4999, 4998, 4997, 0]
     assert sorted(order.tolist()) == list(range(5000))
     small = make_block(rows_of([3, 2], 10))
-    assert plan.column_order([plan.facts_of(small)], lambda i, n: pytest.fail("counted")) is None
+    assert plan.column_order([plan.facts_of(small)], lambda head: pytest.fail("counted")) is None
 
 
 def test_column_frequencies_come_from_the_first_rows_whatever_the_chunks(monkeypatch):
@@ -141,7 +141,9 @@ def test_column_frequencies_come_from_the_first_rows_whatever_the_chunks(monkeyp
         blocks = [make_block(X[a:b]) for a, b in itertools.pairwise(edges)]
         facts = [plan.facts_of(block) for block in blocks]
         orders.append(
-            plan.column_order(facts, lambda i, n, b=blocks: plan.count_columns(b[i], n)).tolist()
+            plan.column_order(
+                facts, lambda head, b=blocks: [plan.count_columns(b[i], n) for i, n in head]
+            ).tolist()
         )
     assert all(order == orders[0] for order in orders)
     counts = X[:25].toarray().sum(axis=0)

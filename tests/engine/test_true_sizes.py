@@ -9,6 +9,7 @@ import sparse
 from dask.sizeof import sizeof
 
 from dask_s3vm.engine.blocks import make_block
+from dask_s3vm.engine.plan import facts_of, layout_of
 from dask_s3vm.engine.shard import build_shard
 from dask_s3vm.kernels.rows import CSR
 
@@ -34,7 +35,15 @@ def test_sparse_blocks_weigh_what_they_weigh(kind):
 
 def shard_of(X):
     block = make_block(X, np.arange(500) % 2, np.ones(500))
-    return build_shard(0, 0, 300, [(block, 0, 500)], np.array([0, 1]), None, (None, None))
+    return build_shard(
+        0,
+        0,
+        layout_of([facts_of(block)], (0, 500), None),
+        [(block, 0, 500)],
+        np.array([0, 1]),
+        None,
+        (None, None),
+    )
 
 
 @pytest.mark.parametrize("X", [DENSE, sp.csr_array(DENSE)], ids=["dense", "csr"])
@@ -62,7 +71,15 @@ def test_an_array_under_two_names_weighs_once():
 def test_a_shard_shares_no_memory_with_its_blocks():
     X = sp.csr_array(DENSE)
     block = make_block(X, np.zeros(500), np.ones(500), narrow=False)
-    shard = build_shard(0, 0, 300, [(block, 100, 300)], np.array([0.0]), None, (None, None))
+    shard = build_shard(
+        0,
+        0,
+        layout_of([facts_of(block)], (0, 200), None),
+        [(block, 100, 300)],
+        np.array([0.0]),
+        None,
+        (None, None),
+    )
     assert not any(np.shares_memory(a, b) for a, b in zip(shard.rows, block.rows, strict=True))
     assert not np.shares_memory(shard.weights, block.weights)
     assert np.array_equal(shard.rows.values, X[100:300].data)

@@ -279,3 +279,17 @@ def test_real_data(name, shape, nnz):
     assert rows.nnz == expected.nnz == nnz
     assert (rows != expected).nnz == 0
     np.testing.assert_array_equal(labels, expected_labels)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_pieces_of_a_compressed_file_travel_alone(tmp_path, both):
+    X, y = read_svmlight(write(tmp_path, gzip.compress(TEXT * 20), "a.svm.gz"), blocksize=200)
+    arrays = dask.optimize(X, y) if both else dask.optimize(X)
+    graph = dask.base.collections_to_expr(arrays).__dask_graph__()
+    whole = [key for key in graph if str(key).startswith("('text-")]
+    users = [key for key, task in graph.items() if set(whole) & set(task.dependencies)]
+    assert len(whole) == 1
+    assert len(users) == X.numblocks[0] > 3
+    # Nothing but picking happens in them, and no two are of one group, which would be spread.
+    assert all(str(key).startswith("('piece-") for key in users)
+    assert len({key[0] for key in users}) == len(users)
