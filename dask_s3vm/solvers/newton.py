@@ -53,41 +53,47 @@ def finite_newton(
     tol: float,
     max_iter: int,
     on_step: Callable[[NewtonStep], None] = lambda step: None,
+    *,
+    reduction: float = 0.0,
+    scale: np.ndarray | None = None,
     max_cg: int = 10_000,
 ) -> NewtonResult:
     """Minimise a piecewise quadratic problem from an evaluated point.
 
     Stops ("converged") when the objective is proven to be within a factor 1 + tol of the
-    minimum: f(w) - min f <= |g|^2 / (2 lam) <= tol f(w). Stops ("precision") when rounding
-    leaves no descent. Each step is a transaction that depends on the point alone.
+    minimum: f(w) - min f <= |g|^2 / (2 lam) <= tol f(w), by the strong convexity of the
+    regulariser. Stops ("precision") when rounding leaves no descent. Each step is a transaction
+    that depends on the point alone.
+
+    Parameters
+    ----------
+    problem, start : what to minimise, and from where.
+    tol : relative gap of the objective.
+    max_iter : most Newton steps.
+    on_step : takes a report of each step.
+    reduction : stop also when the gradient has become this small a part of that at the start:
+        for solves that are only a step of something larger.
+    scale : preconditioner; None to make one at the start.
+    max_cg : most CG steps per Newton step.
     """
+    if scale is None:
+        scale = problem.step(lambda: preconditioner(problem, start))
+    floor = reduction * norm(start.gradient)
     point, cg_steps, last_norm = start, 0, math.inf
-    scale = problem.step(lambda: preconditioner(problem, start))
-    termination = "max_iter"
-    n_iter = 0
-    for n_iter in range(1, max_iter + 1):
-        if _gap_bound(problem, point) <= tol * point.value:
-            termination = "converged"
-            n_iter -= 1
+    for n_iter in range(max_iter + 1):
+        enough = max(floor, math.sqrt(2.0 * problem.lam * tol * point.value))
+        if norm(point.gradient) <= enough:
+            return NewtonResult(point, n_iter, cg_steps, "converged")
+        if n_iter == max_iter:
             break
-        moved, report = problem.step(
-            _advance_from(problem, point, scale, tol, last_norm, n_iter, max_cg)
-        )
+        advance = _advance_from(problem, point, scale, enough, last_norm, n_iter + 1, max_cg)
+        moved, report = problem.step(advance)
         cg_steps += report.cg_steps
-        on_step(report)
         if not moved.value < point.value:
-            termination = "precision"
-            break
+            return NewtonResult(point, n_iter, cg_steps, "precision")
+        on_step(report)
         last_norm, point = norm(point.gradient), moved
-    else:
-        if _gap_bound(problem, point) <= tol * point.value:
-            termination = "converged"
-    return NewtonResult(point, n_iter, cg_steps, termination)
-
-
-def _gap_bound(problem: NewtonProblem, point: Point) -> float:
-    """Bound on f(w) - min f, from the strong convexity of the regulariser."""
-    return dot(point.gradient, point.gradient) / (2.0 * problem.lam)
+    return NewtonResult(point, max_iter, cg_steps, "max_iter")
 
 
 def preconditioner(problem: NewtonProblem, start: Point) -> np.ndarray:
@@ -104,7 +110,7 @@ def _advance_from(
     problem: NewtonProblem,
     origin: Point,
     scale: np.ndarray,
-    tol: float,
+    enough: float,
     last_norm: float,
     iteration: int,
     max_cg: int,
@@ -118,7 +124,7 @@ def _advance_from(
         solve = conjugate_gradients(
             lambda p: problem.hessian_product(point, p),
             -point.gradient,
-            _inner_tolerance(problem, point, tol, last_norm),
+            _inner_tolerance(norm(point.gradient), last_norm, enough),
             max_cg,
             scale,
         )
@@ -147,13 +153,10 @@ def _advance_from(
     return advance
 
 
-def _inner_tolerance(problem: NewtonProblem, point: Point, tol: float, last_norm: float) -> float:
+def _inner_tolerance(here: float, last: float, enough: float) -> float:
     """Residual to which a Newton system is solved.
 
     A part of the gradient that shrinks as the steps converge (Eisenstat & Walker), but not below
-    what the stopping rule will ask for.
+    half of what the stopping rule asks for.
     """
-    here = norm(point.gradient)
-    forcing = min(MAX_FORCING, here / last_norm) if last_norm < math.inf else MAX_FORCING
-    enough = 0.5 * math.sqrt(2.0 * problem.lam * tol * point.value)
-    return max(forcing * here, enough)
+    return max(min(MAX_FORCING, here / last) * here, 0.5 * enough)

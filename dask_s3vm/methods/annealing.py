@@ -1,0 +1,186 @@
+"""DA: deterministic annealing (Sindhwani & Keerthi, section 1.4).
+
+Unlabelled rows are +1 with probability p. At a temperature T, w and p are improved in turn until p
+rests; then T falls, until p is all but certain. The transductive objective is watched along the
+way and the w of its minimum returned.
+
+All solves for w are loose: what matters is that w follows p. The best w of the path is the start of
+a last, accurate solve.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.methods.base import History
+from dask_s3vm.problems.annealed import AnnealedProblem
+from dask_s3vm.problems.base import Point
+from dask_s3vm.solvers.newton import finite_newton, preconditioner
+from dask_s3vm.solvers.root import increasing_root
+
+#: First temperature, in units of lam_u, and the factor by which it falls.
+FIRST_TEMPERATURE = 10.0
+COOLING = 1.5
+
+#: Most temperatures, and most (p, w) steps at one of them.
+MAX_TEMPERATURES = 30
+MAX_STEPS = 100
+
+#: Mean KL divergence at which p rests, and mean entropy at which it is certain.
+REST = 1e-6
+CERTAIN = 1e-6
+
+#: Relative gap of the objective at which the solves along the path stop.
+LOOSE = 1e-2
+
+
+@dataclass(frozen=True)
+class DASettings:
+    """Parameters of a solve: see `estimators.DAS3VM`."""
+
+    lam: float
+    lam_unlabeled: float
+    positive_ratio: float
+    fit_intercept: bool
+    tol: float
+    max_iter: int
+
+
+@dataclass(frozen=True)
+class DASolution:
+    """Weights of one binary problem in internal order, and how they were found."""
+
+    w: np.ndarray
+    objective: float
+    n_iter: int
+    termination: str
+
+
+def train_da(
+    engine: Engine,
+    positive: int,
+    costs: np.ndarray,
+    unlabeled_weight: float,
+    settings: DASettings,
+    start: np.ndarray | None,
+    history: History,
+) -> DASolution:
+    """Train one binary problem; see `tsvm.train_tsvm` for the parameters."""
+    run = _Run(engine, positive, costs, unlabeled_weight, settings, history)
+    w = np.zeros(engine.layout.n_features + 1) if start is None else start
+    run.solve(w)
+    temperature = FIRST_TEMPERATURE * settings.lam_unlabeled
+    termination = "max_temperatures"
+    for _ in range(MAX_TEMPERATURES):
+        entropy = run.rest_at(temperature)
+        if entropy < CERTAIN:
+            termination = "certain"
+            break
+        temperature /= COOLING
+    return DASolution(run.best_w, run.best_value, run.n_newton, termination)
+
+
+class _Run:
+    """One training under way."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        positive: int,
+        costs: np.ndarray,
+        unlabeled_weight: float,
+        settings: DASettings,
+        history: History,
+    ) -> None:
+        self.problem = AnnealedProblem(
+            engine,
+            settings.lam,
+            positive,
+            costs,
+            settings.lam_unlabeled,
+            unlabeled_weight,
+            settings.positive_ratio,
+            settings.fit_intercept,
+        )
+        self.best_w = np.zeros(0)
+        self.best_value = math.inf
+        self.n_newton = 0
+        self._point: Point
+        self._nu = 0.0
+        self._scale: np.ndarray | None = None
+        self._class = positive
+        self._settings = settings
+        self._history = history
+
+    def rest_at(self, temperature: float) -> float:
+        """Improve p and w in turn at one temperature until p rests; returns the entropy of p."""
+        entropy = math.inf
+        for _ in range(MAX_STEPS):
+            began = time.perf_counter()
+            divergence, entropy = self._update_beliefs(temperature)
+            cg_steps = self.solve(self._point.w)
+            self._history.add(
+                {
+                    "class": self._class,
+                    "temperature": temperature,
+                    "objective": self._value,
+                    "divergence": divergence,
+                    "entropy": entropy,
+                    "n_active": self._point.n_active,
+                    "cg_steps": cg_steps,
+                    "seconds": time.perf_counter() - began,
+                }
+            )
+            if divergence < REST:
+                break
+        return entropy
+
+    def _update_beliefs(self, temperature: float) -> tuple[float, float]:
+        """p-step: the multiplier by a safeguarded Newton iteration, then p."""
+        problem = self.problem
+
+        def advance() -> tuple[float, tuple[float, float]]:
+            point = problem.current(self._point)
+            nu = self._find_multiplier(point, temperature)
+            return nu, problem.believe(point, temperature, nu)
+
+        self._nu, sums = problem.step(advance)
+        return sums
+
+    def _find_multiplier(self, point: Point, temperature: float) -> float:
+        """Nu with mean p = r; infinite where r is 0 or 1."""
+        ratio = self._settings.positive_ratio
+        if not 0.0 < ratio < 1.0:
+            return math.copysign(math.inf, ratio - 0.5)
+
+        def excess(nu: float) -> tuple[float, float]:
+            mean, slope = self.problem.mean_belief(point, temperature, nu)
+            return mean - ratio, slope
+
+        return increasing_root(excess, self._nu, temperature, 1e-9 * min(ratio, 1.0 - ratio))
+
+    def solve(self, w: np.ndarray) -> int:
+        """w-step: solve for the present p, from w; returns the number of CG steps."""
+        problem = self.problem
+        start = problem.step(lambda: problem.evaluate(w))
+        if self._scale is None:
+            self._scale = problem.step(lambda: preconditioner(problem, start))
+        result = finite_newton(
+            problem,
+            start,
+            self._settings.tol,
+            self._settings.max_iter,
+            reduction=LOOSE,
+            scale=self._scale,
+        )
+        self.n_newton += result.n_iter
+        self._point = result.point
+        self._value = problem.step(
+            lambda: problem.transductive_value(problem.current(result.point))
+        )
+        if self._value < self.best_value:
+            self.best_value, self.best_w = self._value, result.point.w
+        return result.cg_steps
