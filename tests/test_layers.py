@@ -24,7 +24,14 @@ ALLOWED = {
     ],
     "solvers": ["problems.base", "solvers"],
     "methods": ["problems", "solvers", "methods", "engine.protocol", "engine.shard"],
-    "estimators": ["methods", "engine.ingest", "engine.sources", "estimators", "exceptions"],
+    "estimators": [
+        "methods",
+        "engine.ingest",
+        "engine.protocol",
+        "engine.sources",
+        "estimators",
+        "exceptions",
+    ],
 }
 
 #: Who may import dask or distributed.

@@ -1,5 +1,7 @@
 """scikit-learn estimators: they check input, run a method, and keep what it found as numpy."""
 
+from dask_s3vm.estimators._da import DAS3VM
 from dask_s3vm.estimators._l2svm import L2SVM, l2svm_path
+from dask_s3vm.estimators._tsvm import TSVM
 
-__all__ = ["L2SVM", "l2svm_path"]
+__all__ = ["DAS3VM", "L2SVM", "TSVM", "l2svm_path"]

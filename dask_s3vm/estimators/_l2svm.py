@@ -1,24 +1,19 @@
 """The supervised linear SVM, l2-SVM-MFN."""
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
-from dask_s3vm.estimators._inputs import take_in
-from dask_s3vm.estimators._labels import class_costs, find_classes
-from dask_s3vm.estimators._linear import LinearClassifier
+from dask_s3vm.estimators._base import LinearS3VM
 from dask_s3vm.estimators._progress import callbacks_of
-from dask_s3vm.exceptions import ConvergenceWarning
-from dask_s3vm.methods.base import History, class_totals
-from dask_s3vm.methods.l2svm import L2SVMSettings, LinearSolution, train_l2svm
+from dask_s3vm.methods.base import History, LinearSolution
+from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
 
 
-class L2SVM(LinearClassifier):
+class L2SVM(LinearS3VM):
     r"""Linear SVM with squared hinge loss, trained by modified finite Newton (l2-SVM-MFN).
 
     Minimises, over the labelled rows (Sindhwani & Keerthi, eq. 1.2)::
@@ -148,59 +143,11 @@ class L2SVM(LinearClassifier):
     def _solve(
         self, X: Any, y: Any, sample_weight: Any, lams: Sequence[float]
     ) -> tuple[list[LinearSolution], History]:
-        self._validate_params()
-        start = self._start()
-        source = take_in(self, X, y, sample_weight)
-        try:
-            classes = find_classes(source.summary.labels, self.unlabeled, supervised=True)
-            if start is not None:
-                self._check_start(classes)
-            engine = source.place(classes)
-        finally:
-            source.close()
-        try:
-            costs = class_costs(classes, class_totals(engine, len(classes)), self.class_weight)
-            settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
+        with self._placed(X, y, sample_weight, supervised=True) as rows:
             history = History(callbacks_of(self.callbacks, self.verbose))
-            solutions = train_l2svm(engine, costs, lams, settings, start, history)
-        finally:
-            engine.close()
-        self.classes_ = classes
+            settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
+            solutions = train_l2svm(rows.engine, rows.costs, lams, settings, rows.start, history)
         return solutions, history
-
-    def _start(self) -> np.ndarray | None:
-        """Weights of the last fit, if they are wanted."""
-        if not self.warm_start or not hasattr(self, "coef_"):
-            return None
-        return np.column_stack([self.coef_, self.intercept_])
-
-    def _check_start(self, classes: np.ndarray) -> None:
-        """Refuse to start from a model of other data, which stays as it was."""
-        n_features, self.n_features_in_ = self.n_features_in_, self.coef_.shape[1]
-        if n_features != self.n_features_in_ or not np.array_equal(self.classes_, classes):
-            raise ValueError(
-                f"warm_start: the last fit had classes {self.classes_.tolist()} and "
-                f"{self.n_features_in_} features, this one has {classes.tolist()} and "
-                f"{n_features}; set warm_start=False or keep the data's form"
-            )
-
-    def _keep(self, solution: LinearSolution, history: list[dict[str, Any]]) -> None:
-        """Set the fitted attributes, and warn where the fit did not converge."""
-        self.coef_ = np.ascontiguousarray(solution.w[:, :-1])
-        self.intercept_ = solution.w[:, -1].copy()
-        binary = len(solution.w) == 1
-        self.objective_ = float(solution.objective[0]) if binary else solution.objective
-        self.n_iter_ = max(1, int(solution.n_iter.max()))
-        worst = max(solution.termination, key=("converged", "precision", "max_iter").index)
-        self.termination_ = worst
-        self.history_ = history
-        if worst == "max_iter":
-            warnings.warn(
-                f"L2SVM did not converge in max_iter={self.max_iter} Newton steps; "
-                "increase max_iter, tol or lam",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
 
 def l2svm_path(

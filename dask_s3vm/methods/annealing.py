@@ -4,8 +4,7 @@ Unlabelled rows are +1 with probability p. At a temperature T, w and p are impro
 rests; then T falls, until p is all but certain. The transductive objective is watched along the
 way and the w of its minimum returned.
 
-All solves for w are loose: what matters is that w follows p. The best w of the path is the start of
-a last, accurate solve.
+The solves for w are loose: what matters is that w follows p.
 """
 
 import math
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import History
+from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask
 from dask_s3vm.problems.annealed import AnnealedProblem
 from dask_s3vm.problems.base import Point
 from dask_s3vm.solvers.newton import finite_newton, preconditioner
@@ -33,8 +32,8 @@ MAX_STEPS = 100
 REST = 1e-6
 CERTAIN = 1e-6
 
-#: Relative gap of the objective at which the solves along the path stop.
-LOOSE = 1e-2
+#: The solves along the path stop when the gradient has become this part of what it was.
+LOOSE = 0.3
 
 
 @dataclass(frozen=True)
@@ -43,75 +42,53 @@ class DASettings:
 
     lam: float
     lam_unlabeled: float
-    positive_ratio: float
     fit_intercept: bool
     tol: float
     max_iter: int
 
 
-@dataclass(frozen=True)
-class DASolution:
-    """Weights of one binary problem in internal order, and how they were found."""
-
-    w: np.ndarray
-    objective: float
-    n_iter: int
-    termination: str
-
-
 def train_da(
     engine: Engine,
-    positive: int,
-    costs: np.ndarray,
-    unlabeled_weight: float,
+    task: TransductiveTask,
     settings: DASettings,
     start: np.ndarray | None,
     history: History,
-) -> DASolution:
+) -> BinarySolution:
     """Train one binary problem; see `tsvm.train_tsvm` for the parameters."""
-    run = _Run(engine, positive, costs, unlabeled_weight, settings, history)
-    w = np.zeros(engine.layout.n_features + 1) if start is None else start
-    run.solve(w)
+    run = _Run(engine, task, settings, history)
+    run.solve(np.zeros(engine.layout.n_features + 1) if start is None else start)
     temperature = FIRST_TEMPERATURE * settings.lam_unlabeled
-    termination = "max_temperatures"
     for _ in range(MAX_TEMPERATURES):
-        entropy = run.rest_at(temperature)
-        if entropy < CERTAIN:
-            termination = "certain"
+        if run.rest_at(temperature) < CERTAIN:
             break
         temperature /= COOLING
-    return DASolution(run.best_w, run.best_value, run.n_newton, termination)
+    return BinarySolution(run.best_w, run.best_value, run.n_newton, run.termination)
 
 
 class _Run:
     """One training under way."""
 
     def __init__(
-        self,
-        engine: Engine,
-        positive: int,
-        costs: np.ndarray,
-        unlabeled_weight: float,
-        settings: DASettings,
-        history: History,
+        self, engine: Engine, task: TransductiveTask, settings: DASettings, history: History
     ) -> None:
         self.problem = AnnealedProblem(
             engine,
             settings.lam,
-            positive,
-            costs,
+            task.positive,
+            task.costs,
             settings.lam_unlabeled,
-            unlabeled_weight,
-            settings.positive_ratio,
+            task.unlabeled_weight,
+            task.ratio,
             settings.fit_intercept,
         )
         self.best_w = np.zeros(0)
         self.best_value = math.inf
         self.n_newton = 0
+        self.termination = "converged"
         self._point: Point
         self._nu = 0.0
         self._scale: np.ndarray | None = None
-        self._class = positive
+        self._task = task
         self._settings = settings
         self._history = history
 
@@ -124,7 +101,7 @@ class _Run:
             cg_steps = self.solve(self._point.w)
             self._history.add(
                 {
-                    "class": self._class,
+                    "class": self._task.positive,
                     "temperature": temperature,
                     "objective": self._value,
                     "divergence": divergence,
@@ -152,7 +129,7 @@ class _Run:
 
     def _find_multiplier(self, point: Point, temperature: float) -> float:
         """Nu with mean p = r; infinite where r is 0 or 1."""
-        ratio = self._settings.positive_ratio
+        ratio = self._task.ratio
         if not 0.0 < ratio < 1.0:
             return math.copysign(math.inf, ratio - 0.5)
 
@@ -177,7 +154,7 @@ class _Run:
             scale=self._scale,
         )
         self.n_newton += result.n_iter
-        self._point = result.point
+        self._point, self.termination = result.point, result.termination
         self._value = problem.step(
             lambda: problem.transductive_value(problem.current(result.point))
         )

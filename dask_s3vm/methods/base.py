@@ -18,11 +18,70 @@ Callback = Callable[[HistoryRow], None]
 
 @dataclass(frozen=True)
 class ClassTotals:
-    """Rows and total sample weight of each class, and the number of unlabelled rows."""
+    """Rows and total sample weight of each class, and of the unlabelled rows."""
 
     counts: np.ndarray
     weights: np.ndarray
     n_unlabeled: int
+    unlabeled_weight: float = 0.0
+
+
+@dataclass(frozen=True)
+class BinarySolution:
+    """Weights (d + 1,) of one binary problem in internal order, and how they were found.
+
+    termination : "converged"; "precision" where rounding allowed no further step; "max_iter".
+    """
+
+    w: np.ndarray
+    objective: float
+    n_iter: int
+    termination: str
+
+
+@dataclass(frozen=True)
+class LinearSolution:
+    """A linear model per binary problem, in the user's column order.
+
+    w : (k, d + 1), bias last. k = 1 for two classes, else one per class.
+    """
+
+    w: np.ndarray
+    objective: np.ndarray
+    n_iter: np.ndarray
+    termination: list[str]
+
+
+def collect(engine: Engine, solved: list[BinarySolution]) -> LinearSolution:
+    """Put binary solutions side by side."""
+    return LinearSolution(
+        engine.layout.to_external(np.stack([one.w for one in solved])),
+        np.array([one.objective for one in solved]),
+        np.array([one.n_iter for one in solved]),
+        [one.termination for one in solved],
+    )
+
+
+@dataclass(frozen=True)
+class TransductiveTask:
+    """A binary problem with unlabelled rows.
+
+    positive : the class number that is +1.
+    costs : cost of a labelled row by its class.
+    n_unlabeled, unlabeled_weight : number and total sample weight of the unlabelled rows.
+    ratio : r, the share of the unlabelled rows that is positive.
+    """
+
+    positive: int
+    costs: np.ndarray
+    n_unlabeled: int
+    unlabeled_weight: float
+    ratio: float
+
+    @property
+    def n_positive(self) -> int:
+        """Number of unlabelled rows to be labelled +1."""
+        return int(np.floor(self.ratio * self.n_unlabeled + 0.5))
 
 
 class History:
@@ -42,7 +101,7 @@ class History:
 def class_totals(engine: Engine, n_classes: int) -> ClassTotals:
     """Count the labels. Costs: 1 round, no pass over the rows."""
     counts, weights = engine.step(lambda: engine.sum(count_labels, n_classes))
-    return ClassTotals(counts[:-1], weights[:-1], int(counts[-1]))
+    return ClassTotals(counts[:-1], weights[:-1], int(counts[-1]), float(weights[-1]))
 
 
 def count_labels(shard: Shard, n_classes: int) -> tuple[np.ndarray, np.ndarray]:

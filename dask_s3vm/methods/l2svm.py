@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import History
+from dask_s3vm.methods.base import BinarySolution, History, LinearSolution, collect
 from dask_s3vm.problems.l2svm import L2SVMProblem
 from dask_s3vm.solvers.newton import finite_newton
 
@@ -22,19 +22,6 @@ class L2SVMSettings:
     fit_intercept: bool
     tol: float
     max_iter: int
-
-
-@dataclass(frozen=True)
-class LinearSolution:
-    """A linear model per binary problem, in the user's column order.
-
-    w : (k, d + 1), bias last. k = 1 for two classes, else one per class.
-    """
-
-    w: np.ndarray
-    objective: np.ndarray
-    n_iter: np.ndarray
-    termination: list[str]
 
 
 def train_l2svm(
@@ -63,15 +50,7 @@ def train_l2svm(
         if start is not None:
             w = engine.layout.to_internal(start[problem_number])
         paths.append(_walk(engine, positive, costs, lams, settings, w, history))
-    return [_collect(engine, [path[i] for path in paths]) for i in range(len(lams))]
-
-
-@dataclass(frozen=True)
-class _Solved:
-    w: np.ndarray
-    objective: float
-    n_iter: int
-    termination: str
+    return [collect(engine, [path[i] for path in paths]) for i in range(len(lams))]
 
 
 def _walk(
@@ -82,7 +61,7 @@ def _walk(
     settings: L2SVMSettings,
     w: np.ndarray,
     history: History,
-) -> list[_Solved]:
+) -> list[BinarySolution]:
     """Solve one binary problem for every lam, each seeded with the last."""
     problem = L2SVMProblem(engine, lams[0], positive, costs, settings.fit_intercept)
     solved = []
@@ -98,14 +77,5 @@ def _walk(
             lambda step, labels=labels: history.add(labels | asdict(step)),  # type: ignore[misc]
         )
         w = result.point.w
-        solved.append(_Solved(w, result.point.value, result.n_iter, result.termination))
+        solved.append(BinarySolution(w, result.point.value, result.n_iter, result.termination))
     return solved
-
-
-def _collect(engine: Engine, solved: list[_Solved]) -> LinearSolution:
-    return LinearSolution(
-        engine.layout.to_external(np.stack([one.w for one in solved])),
-        np.array([one.objective for one in solved]),
-        np.array([one.n_iter for one in solved]),
-        [one.termination for one in solved],
-    )

@@ -6,8 +6,6 @@ For given labels y_j of the unlabelled rows this is an l2-SVM. The labels live i
 `target`; what the client keeps of them, to put them back, is one bit a row.
 """
 
-from typing import Any
-
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
@@ -187,6 +185,7 @@ def _up_to(shard: Shard, values: np.ndarray, rows: np.ndarray, last: Ranked) -> 
     return (values < last.value) | ((values == last.value) & (rows + shard.start <= last.row))
 
 
-def labels_of(shard: Shard) -> Any:
-    """Labels of all rows."""
-    return shard.state["target"]
+def count_positive(shard: Shard, slot: int) -> tuple[int]:
+    """(number of unlabelled rows with a positive output,)."""
+    outputs, _ = unlabeled_outputs(shard, slot)
+    return (int(np.count_nonzero(outputs > 0)),)

@@ -1,0 +1,112 @@
+"""What all linear estimators of this package do alike: take rows in, start, keep what was found."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.estimators._inputs import take_in
+from dask_s3vm.estimators._labels import class_costs, find_classes
+from dask_s3vm.estimators._linear import LinearClassifier
+from dask_s3vm.exceptions import ConvergenceWarning
+from dask_s3vm.methods.base import ClassTotals, LinearSolution, class_totals
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Rows in an engine, and what is known of their labels.
+
+    costs : cost of a labelled row by its class.
+    start : (k, d + 1) weights to start from, in the user's column order, or None.
+    """
+
+    engine: Engine
+    classes: np.ndarray
+    totals: ClassTotals
+    costs: np.ndarray
+    start: np.ndarray | None
+
+    @property
+    def positives(self) -> list[int]:
+        """Class numbers that are +1 in turn: one for two classes, else each of them."""
+        return [1] if len(self.classes) == 2 else list(range(len(self.classes)))
+
+    def internal_start(self, problem: int) -> np.ndarray | None:
+        """Weights to start binary problem number `problem` from, in internal order."""
+        return None if self.start is None else self.engine.layout.to_internal(self.start[problem])
+
+
+class LinearS3VM(LinearClassifier):
+    """Base of the estimators; parameters are those that all of them have."""
+
+    unlabeled: int | str | None
+    class_weight: dict[Any, float] | str | None
+    warm_start: bool
+    max_iter: int
+
+    @contextmanager
+    def _placed(
+        self, X: Any, y: Any, sample_weight: Any, supervised: bool = False
+    ) -> Iterator[Placed]:
+        """Check parameters and data, and have the rows in an engine for a while.
+
+        Sets: n_features_in_, feature_names_in_, classes_.
+        """
+        self._validate_params()
+        start = self._start()
+        source = take_in(self, X, y, sample_weight)
+        try:
+            classes = find_classes(source.summary.labels, self.unlabeled, supervised)
+            if start is not None:
+                self._check_start(classes)
+            engine = source.place(classes)
+        finally:
+            source.close()
+        try:
+            totals = class_totals(engine, len(classes))
+            costs = class_costs(classes, totals, self.class_weight)
+            yield Placed(engine, classes, totals, costs, start)
+        finally:
+            engine.close()
+        self.classes_ = classes
+
+    def _start(self) -> np.ndarray | None:
+        """Weights of the last fit, if they are wanted."""
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None
+        return np.column_stack([self.coef_, self.intercept_])
+
+    def _check_start(self, classes: np.ndarray) -> None:
+        """Refuse to start from a model of other data, which stays as it was."""
+        n_features, self.n_features_in_ = self.n_features_in_, self.coef_.shape[1]
+        if n_features != self.n_features_in_ or not np.array_equal(self.classes_, classes):
+            raise ValueError(
+                f"warm_start: the last fit had classes {self.classes_.tolist()} and "
+                f"{self.n_features_in_} features, this one has {classes.tolist()} and "
+                f"{n_features}; set warm_start=False or keep the data's form"
+            )
+
+    def _keep(self, solution: LinearSolution, history: list[dict[str, Any]]) -> None:
+        """Set the fitted attributes, and warn where a fit did not converge.
+
+        Sets: coef_, intercept_, objective_, n_iter_, termination_, history_.
+        """
+        self.coef_ = np.ascontiguousarray(solution.w[:, :-1])
+        self.intercept_ = solution.w[:, -1].copy()
+        binary = len(solution.w) == 1
+        self.objective_ = float(solution.objective[0]) if binary else solution.objective
+        self.n_iter_ = max(1, int(solution.n_iter.max()))
+        worst = max(solution.termination, key=("converged", "precision", "max_iter").index)
+        self.termination_ = worst
+        self.history_ = history
+        if worst == "max_iter":
+            warnings.warn(
+                f"{type(self).__name__} did not converge in max_iter={self.max_iter} Newton "
+                "steps; increase max_iter, tol or lam",
+                ConvergenceWarning,
+                stacklevel=3,
+            )

@@ -1,0 +1,158 @@
+"""What estimators that learn from unlabelled rows have in common."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import dask.array as da
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from dask_s3vm.engine.ingest import is_dask
+from dask_s3vm.estimators._base import LinearS3VM, Placed
+from dask_s3vm.estimators._inputs import as_array
+from dask_s3vm.estimators._progress import callbacks_of
+from dask_s3vm.methods.balance import positive_share, ratio_threshold
+from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask, collect
+from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
+
+#: Warn when the share of positive predictions is off by more than this part of the smaller class.
+FAR_OFF = 0.5
+
+
+class TransductiveS3VM(LinearS3VM):
+    """Base of TSVM and DA: see these for the parameters and attributes."""
+
+    lam: float
+    lam_unlabeled: float
+    positive_ratio: float | None
+    fit_intercept: bool
+    threshold: str
+    tol: float
+    callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None
+    verbose: bool
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "lam": [Interval(Real, 0, None, closed="neither")],
+        "lam_unlabeled": [Interval(Real, 0, None, closed="left")],
+        "positive_ratio": [Interval(Real, 0, 1, closed="both"), None],
+        "fit_intercept": ["boolean"],
+        "threshold": [StrOptions({"zero", "ratio"})],
+        "unlabeled": [Integral, str, None],
+        "class_weight": [dict, str, None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "callbacks": [callable, list, tuple, None],
+        "verbose": ["verbose"],
+    }
+
+    @abstractmethod
+    def _train(
+        self, rows: Placed, task: TransductiveTask, start: np.ndarray | None, history: History
+    ) -> BinarySolution:
+        """Train one binary problem."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "TransductiveS3VM":
+        """Train on labelled and unlabelled rows.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
+        y : array of shape (n,), numpy or dask
+            Labels; `unlabeled` marks rows without one.
+        sample_weight : array of shape (n,), numpy or dask, or None
+            Weights of the rows, within the labelled and within the unlabelled ones.
+
+        Returns
+        -------
+        self
+        """
+        with self._placed(X, y, sample_weight) as rows:
+            history = History(callbacks_of(self.callbacks, self.verbose))
+            ratios = self._ratios(rows)
+            shift = np.zeros(len(rows.positives))
+            if self._is_supervised(rows):
+                settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
+                (solution,) = train_l2svm(
+                    rows.engine, rows.costs, [self.lam], settings, rows.start, history
+                )
+            else:
+                solved = []
+                for number, (positive, ratio) in enumerate(
+                    zip(rows.positives, ratios, strict=True)
+                ):
+                    totals = rows.totals
+                    task = TransductiveTask(
+                        positive, rows.costs, totals.n_unlabeled, totals.unlabeled_weight, ratio
+                    )
+                    one = self._train(rows, task, rows.internal_start(number), history)
+                    shift[number] = self._balance(rows, task, one)
+                    solved.append(one)
+                solution = collect(rows.engine, solved)
+        self._keep(solution, history.rows)
+        self.intercept_ = self.intercept_ - shift
+        self.positive_ratio_ = ratios[0] if len(ratios) == 1 else np.array(ratios)
+        self.transduction_ = self._transduction(X, y)
+        return self
+
+    def _is_supervised(self, rows: Placed) -> bool:
+        """Whether there is nothing to learn from unlabelled rows."""
+        if rows.totals.n_unlabeled == 0 or rows.totals.unlabeled_weight == 0:
+            warnings.warn(
+                f"{type(self).__name__}: y has no unlabelled row (none is {self.unlabeled!r}, or "
+                "their weight is 0); the supervised SVM is trained",
+                UserWarning,
+                stacklevel=3,
+            )
+            return True
+        return self.lam_unlabeled == 0
+
+    def _ratios(self, rows: Placed) -> list[float]:
+        """Share of positive rows among the unlabelled, for each binary problem."""
+        if self.positive_ratio is None:
+            share = rows.totals.weights / rows.totals.weights.sum()
+            return [float(share[positive]) for positive in rows.positives]
+        if len(rows.classes) > 2:
+            raise ValueError(
+                f"positive_ratio={self.positive_ratio} is for two classes, y has "
+                f"{len(rows.classes)}; leave it None to take the shares of the labelled rows"
+            )
+        return [float(self.positive_ratio)]
+
+    def _balance(self, rows: Placed, task: TransductiveTask, solution: BinarySolution) -> float:
+        """How far to move the threshold; warns where the predictions are far from the ratio."""
+        engine, bias = rows.engine, float(self.fit_intercept)
+        if self.threshold == "ratio":
+            return ratio_threshold(engine, solution.w, bias, task.n_positive, task.n_unlabeled)
+        share = positive_share(engine, solution.w, bias) / task.n_unlabeled
+        if abs(share - task.ratio) > FAR_OFF * min(task.ratio, 1.0 - task.ratio) + 0.02:
+            warnings.warn(
+                f"{type(self).__name__}: {100 * share:.1f} % of the unlabelled rows are predicted "
+                f"to be of class {rows.classes[task.positive]!r}, where positive_ratio says "
+                f"{100 * task.ratio:.1f} %; the fit may have collapsed: check positive_ratio and "
+                "lam_unlabeled, or use threshold='ratio'",
+                UserWarning,
+                stacklevel=3,
+            )
+        return 0.0
+
+    def _transduction(self, X: Any, y: Any) -> Any:
+        """Labels of the training rows: those given, predictions for the others; lazy for dask."""
+        X, y = as_array(X), as_array(y)
+        predicted = self.predict(X)
+        if not is_dask(X):
+            y = np.asarray(y.compute() if is_dask(y) else y).reshape(-1)
+            return np.where(np.isin(y, self.classes_), y, predicted)
+        if not is_dask(y):
+            if np.isnan(X.shape[0]):
+                return predicted
+            y = da.from_array(np.asarray(y), chunks=(X.chunks[0],))
+        return da.map_blocks(_merge, y, predicted, self.classes_, dtype=self.classes_.dtype)
+
+
+def _merge(y: np.ndarray, predicted: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    return np.where(np.isin(y, classes), y, predicted)

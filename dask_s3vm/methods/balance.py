@@ -1,0 +1,43 @@
+"""How many unlabelled rows are predicted to be positive, and a threshold that makes it right.
+
+Neither TSVM nor DA makes the classifier that they return predict a share r of positives: only the
+labels in training obey it.
+"""
+
+import numpy as np
+
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.engine.select import select
+from dask_s3vm.problems.transductive import all_outputs, count_positive, falling_outputs
+
+
+def positive_share(engine: Engine, w: np.ndarray, bias: float) -> int:
+    """Number of unlabelled rows with a positive output at w. Costs: 2 rounds, 1 pass."""
+
+    def count() -> int:
+        engine.each(all_outputs, w, bias)
+        (n,) = engine.sum(count_positive, 0)
+        return int(n)
+
+    return engine.step(count)
+
+
+def ratio_threshold(
+    engine: Engine, w: np.ndarray, bias: float, n_positive: int, n_unlabeled: int
+) -> float:
+    """Output above which `n_positive` of the unlabelled rows lie, as near as ties allow.
+
+    The middle between the last row above and the first below. Costs: 5-9 rounds, 1 pass.
+    """
+
+    def find() -> float:
+        engine.each(all_outputs, w, bias)
+        last = select(engine, max(n_positive - 1, 0), falling_outputs, 0)
+        first = select(engine, min(n_positive, n_unlabeled - 1), falling_outputs, 0)
+        if n_positive == 0:
+            return float(np.nextafter(-last.value, np.inf))
+        if n_positive == n_unlabeled:
+            return float(np.nextafter(-first.value, -np.inf))
+        return -0.5 * (last.value + first.value)
+
+    return engine.step(find)
