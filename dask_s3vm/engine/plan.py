@@ -127,14 +127,15 @@ def layout_of(facts: list[Facts], starts: tuple[int, ...], order: np.ndarray | N
 def shard_count(cost: int, n_features: int, shard_bytes: int) -> int:
     """Choose the number of shards.
 
-    Shards of about `shard_bytes`; small data in 2, 4 or 8, for threads to share; and never so
-    many that the partial vectors of the shards rival the rows in memory and in time.
+    Shards of about `shard_bytes`; small data in 2, 4 or 8, for threads to share; but not so many
+    that handling a shard's vectors of length d (about four sweeps over them) rivals its pass.
     """
     target = max(1, shard_bytes // BYTES_PER_ENTRY)
     wanted = -(-cost // target)
     if wanted < 8:
         wanted = 1 << (max(1, min(8, 8 * cost // target)).bit_length() - 1)
-    most = max(1, cost // (2 * n_features + 1))
+    width = n_features + 1
+    most = max(cost // (16 * width), 2 if cost >= 4 * width else 1)
     fewest = cost // MAX_ENTRIES + 1
     return int(max(fewest, min(wanted, most)))
 

@@ -10,6 +10,12 @@ import math
 import numpy as np
 from numba import njit
 
+#: Log-odds are cut here: exp of it is still a number.
+LARGE = 700.0
+
+#: Beyond these log-odds 1 - p or p is lost in rounding: nothing is gained by looking closer.
+CERTAIN = 40.0
+
 
 @njit(nogil=True, cache=True)
 def preference(o: float, lam_u: float) -> float:
@@ -53,24 +59,33 @@ def set_beliefs(
     temperature: float,
     nu: float,
     belief: np.ndarray,
+    logit: np.ndarray,
 ) -> tuple[float, float]:
-    """Write p for rows without a label; returns mean KL(p, last p) and mean entropy of p."""
+    """Write p for rows without a label; returns mean KL(p, last p) and mean entropy of p.
+
+    With z = log(p / (1 - p)) and s(z) = log(1 + e^z) = -log(1 - p): the entropy of p is
+    s(z) - p z, and KL(p, q) = p (z - z_q) - s(z) + s(z_q). Neither needs a p that is not 0.
+    """
     divergence = 0.0
     entropy = 0.0
     for i in range(codes.size):
         if codes[i] >= 0:
             continue
-        p = logistic((nu - preference(o[i], lam_u)) / temperature)
-        q = belief[i]
-        divergence += share[i] * (_cross(p, q) + _cross(1.0 - p, 1.0 - q))
-        entropy -= share[i] * (_cross(p, 1.0) + _cross(1.0 - p, 1.0))
+        z = min(max((nu - preference(o[i], lam_u)) / temperature, -LARGE), LARGE)
+        last = logit[i]
+        if abs(z) > CERTAIN and abs(last) > CERTAIN and z * last > 0.0:
+            logit[i] = z  # as certain as before: adds nothing
+            continue
+        p = logistic(z)
+        s = _softplus(z)
+        divergence += share[i] * (p * (z - last) - s + _softplus(last))
+        entropy += share[i] * (s - p * z)
         belief[i] = p
+        logit[i] = z
     return divergence, entropy
 
 
 @njit(nogil=True, cache=True)
-def _cross(p: float, q: float) -> float:
-    """P log(p / q), 0 at p = 0; q is kept off 0 as p can be tiny but not nothing."""
-    if p <= 0.0:
-        return 0.0
-    return p * math.log(p / max(q, 1e-300))
+def _softplus(z: float) -> float:
+    """log(1 + exp(z)) without overflow."""
+    return max(z, 0.0) + math.log1p(math.exp(-abs(z)))

@@ -62,6 +62,7 @@ def train_da(
         if run.rest_at(temperature) < CERTAIN:
             break
         temperature /= COOLING
+    run.finish()
     return BinarySolution(run.best_w, run.best_value, run.n_newton, run.termination)
 
 
@@ -99,21 +100,16 @@ class _Run:
             began = time.perf_counter()
             divergence, entropy = self._update_beliefs(temperature)
             cg_steps = self.solve(self._point.w)
-            self._history.add(
-                {
-                    "class": self._task.positive,
-                    "temperature": temperature,
-                    "objective": self._value,
-                    "divergence": divergence,
-                    "entropy": entropy,
-                    "n_active": self._point.n_active,
-                    "cg_steps": cg_steps,
-                    "seconds": time.perf_counter() - began,
-                }
-            )
+            self._report(temperature, divergence, entropy, cg_steps, began)
             if divergence < REST:
                 break
         return entropy
+
+    def finish(self) -> None:
+        """Solve for the last p, which is all but certain, as accurately as was asked for."""
+        began = time.perf_counter()
+        cg_steps = self.solve(self._point.w, reduction=0.0)
+        self._report(0.0, 0.0, 0.0, cg_steps, began)
 
     def _update_beliefs(self, temperature: float) -> tuple[float, float]:
         """p-step: the multiplier by a safeguarded Newton iteration, then p."""
@@ -139,7 +135,7 @@ class _Run:
 
         return increasing_root(excess, self._nu, temperature, 1e-9 * min(ratio, 1.0 - ratio))
 
-    def solve(self, w: np.ndarray) -> int:
+    def solve(self, w: np.ndarray, reduction: float | None = None) -> int:
         """w-step: solve for the present p, from w; returns the number of CG steps."""
         problem = self.problem
         start = problem.step(lambda: problem.evaluate(w))
@@ -150,7 +146,7 @@ class _Run:
             start,
             self._settings.tol,
             self._settings.max_iter,
-            reduction=LOOSE,
+            reduction=LOOSE if reduction is None else reduction,
             scale=self._scale,
         )
         self.n_newton += result.n_iter
@@ -161,3 +157,19 @@ class _Run:
         if self._value < self.best_value:
             self.best_value, self.best_w = self._value, result.point.w
         return result.cg_steps
+
+    def _report(
+        self, temperature: float, divergence: float, entropy: float, cg_steps: int, began: float
+    ) -> None:
+        self._history.add(
+            {
+                "class": self._task.positive,
+                "temperature": temperature,
+                "objective": self._value,
+                "divergence": divergence,
+                "entropy": entropy,
+                "n_active": self._point.n_active,
+                "cg_steps": cg_steps,
+                "seconds": time.perf_counter() - began,
+            }
+        )

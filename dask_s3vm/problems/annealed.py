@@ -20,10 +20,11 @@ import numpy as np
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import annealing, line, passes
+from dask_s3vm.kernels.annealing import LARGE
 from dask_s3vm.problems.base import Point
 from dask_s3vm.problems.l2svm import row_costs
 from dask_s3vm.problems.quadratic import QuadraticProblem, fill_slot, kept, slot_arrays
-from dask_s3vm.problems.transductive import set_known_targets, transductive_loss
+from dask_s3vm.problems.transductive import all_outputs, set_known_targets, transductive_loss
 
 #: Rows whose second derivative is below this part of their cost are left out of H: they lie outside
 #: the margin on the side they are believed to be on. Value and gradient are exact all the same.
@@ -130,7 +131,10 @@ def set_costs(shard: Shard, costs: np.ndarray, lam_u: float, unlabeled_weight: f
 
 def set_equal_beliefs(shard: Shard, ratio: float) -> None:
     """P = r for every unlabelled row."""
+    with np.errstate(divide="ignore"):
+        logit = np.log(ratio) - np.log1p(-ratio)
     shard.state["belief"] = np.full(shard.n_rows, ratio)
+    shard.state["logit"] = np.full(shard.n_rows, np.clip(logit, -LARGE, LARGE))
 
 
 def belief_sums(
@@ -155,6 +159,7 @@ def set_beliefs(
         temperature,
         nu,
         state["belief"],
+        state["logit"],
     )
 
 
@@ -163,6 +168,6 @@ def restore_beliefs(
 ) -> None:
     """Put p back, from the weights that it was made with."""
     kept(shard, "belief", np.float64)
-    outputs, _ = slot_arrays(shard, 0)
-    passes.outputs_of(shard.rows, shard.n_rows, shard.pair(w), bias, outputs)
+    kept(shard, "logit", np.float64)
+    all_outputs(shard, w, bias)
     set_beliefs(shard, 0, lam_u, temperature, nu)

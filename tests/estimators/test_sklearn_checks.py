@@ -1,13 +1,28 @@
 """scikit-learn's own checks, for every estimator."""
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dask_s3vm import L2SVM
+from dask_s3vm import DAS3VM, L2SVM, TSVM
 
 # the equivalence of weights and repetitions is checked to 1e-7: solve that far
 ESTIMATORS = [L2SVM(tol=1e-16), L2SVM(unlabeled=None, class_weight="balanced", tol=1e-16)]
+SEMI_SUPERVISED = [TSVM(tol=1e-16), DAS3VM(tol=1e-16)]
 
 
 @parametrize_with_checks(ESTIMATORS)
 def test_sklearn_check(estimator, check):
+    check(estimator)
+
+
+def marks_as_classes(estimator):
+    """Checks that give the classes -1 and +1, of which -1 is the mark of unlabelled rows."""
+    reason = "y in {-1, +1} is refused: -1 is the mark of unlabelled rows"
+    names = "check_classifiers_classes", "check_class_weight_balanced_linear_classifier"
+    return dict.fromkeys(names, reason)
+
+
+@parametrize_with_checks(SEMI_SUPERVISED, expected_failed_checks=marks_as_classes)
+@pytest.mark.filterwarnings("ignore:.*no unlabelled row:UserWarning")
+def test_sklearn_check_without_unlabelled_rows(estimator, check):
     check(estimator)

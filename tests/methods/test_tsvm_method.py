@@ -1,0 +1,257 @@
+"""The outer loop of TSVM: levels, descent, local optimality, and losses at any moment."""
+
+import itertools
+import types
+
+import numpy as np
+import pytest
+
+from dask_s3vm import L2SVM
+from dask_s3vm.engine import cluster
+from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine
+from dask_s3vm.engine.group import Group
+from dask_s3vm.engine.ingest import ingest
+from dask_s3vm.engine.shard import Shard
+from dask_s3vm.exceptions import WorkerLostError
+from dask_s3vm.methods.base import History, TransductiveTask
+from dask_s3vm.methods.tsvm import FIRST_LEVEL, GROWTH, TSVMSettings, levels, train_tsvm
+
+pytestmark = pytest.mark.usefixtures("tiny_shards")
+
+LAM, LAM_U = 0.02, 0.8
+
+
+def settings_of(**more):
+    wanted = {
+        "lam": LAM, "lam_unlabeled": LAM_U, "max_switches": None, "fit_intercept": True,
+        "tol": 1e-10, "max_iter": 100,
+    }  # fmt: skip
+    return TSVMSettings(**(wanted | more))
+
+
+def task_of(y, ratio=0.5, positive=1):
+    n_labeled, n_unlabeled = int((y >= 0).sum()), int((y < 0).sum())
+    n_classes = int(y.max()) + 1
+    costs = np.full(n_classes, 1 / n_labeled)
+    return TransductiveTask(positive, costs, n_unlabeled, float(n_unlabeled), ratio)
+
+
+def train(X, y, ratio=0.5, **more):
+    engine = ingest(X, y).place(np.arange(int(y.max()) + 1))
+    history = History()
+    solution = train_tsvm(engine, task_of(y, ratio), settings_of(**more), None, history)
+    engine.close()
+    return solution, history.rows
+
+
+def tiny(seed, n_unlabeled, d=3):
+    """Two overlapping clusters, two labelled rows of each."""
+    rng = np.random.default_rng(seed)
+    truth = np.append([0, 1, 0, 1], rng.integers(0, 2, n_unlabeled))
+    X = rng.normal(size=(len(truth), d))
+    X[:, 0] += 1.5 * truth
+    return X, np.append(truth[:4], np.full(n_unlabeled, -1))
+
+
+@pytest.fixture(scope="module")
+def medium():
+    """200 rows, 20 labelled, several shards."""
+    rng = np.random.default_rng(6)
+    truth = rng.integers(0, 2, 200)
+    X = rng.normal(size=(200, 8))
+    X[:, 0] += 1.5 * truth
+    return X, np.where(np.arange(200) < 20, truth, -1)
+
+
+# levels
+
+
+@pytest.mark.parametrize("lam_u", [1e-9, 1e-5, 1.3e-5, 0.5, 1.0, 100.0])
+def test_levels_grow_to_the_wanted_cost(lam_u):
+    costs, last = zip(*levels(lam_u), strict=True)
+    assert costs[0] == min(FIRST_LEVEL, lam_u)
+    assert costs[-1] == lam_u
+    assert last == (False,) * (len(costs) - 1) + (True,)
+    for a, b in itertools.pairwise(costs):
+        assert a < b <= GROWTH * a * (1 + 1e-15)
+
+
+# descent
+
+
+@pytest.mark.parametrize("most", [None, 1, 5])
+def test_the_objective_never_rises_within_a_level(medium, most):
+    _, rows = train(*medium, max_switches=most)
+    trained = [row for row in rows if row["event"] == "retrain"]
+    for _, level in itertools.groupby(trained, key=lambda row: row["level"]):
+        values = [row["objective"] for row in level]
+        assert all(b <= a * (1 + 1e-12) for a, b in itertools.pairwise(values))
+    assert sum(row["pairs"] for row in rows) > 0
+    assert max(row["pairs"] for row in rows) <= (most or np.inf)
+
+
+def test_every_level_ends_when_nothing_switches(medium):
+    _, rows = train(*medium)
+    for level, of_level in itertools.groupby(rows[1:], key=lambda row: row["level"]):
+        events = list(of_level)
+        assert events[-1]["event"] == "switch"
+        assert events[-1]["pairs"] == 0
+        assert level > 0
+
+
+def test_the_history_says_what_was_done(medium):
+    solution, rows = train(*medium)
+    keys = {
+        "class", "event", "level", "objective", "n_active", "newton_steps", "cg_steps", "pairs",
+        "seconds",
+    }  # fmt: skip
+    assert all(set(row) == keys for row in rows)
+    assert rows[0]["event"] == "retrain"
+    assert rows[0]["level"] == 0.0
+    assert [row["level"] for row in rows] == sorted(row["level"] for row in rows)
+    assert solution.n_iter == sum(row["newton_steps"] for row in rows)
+    assert solution.termination == "converged"
+
+
+# optimality
+
+
+def value_of(X, y, w):
+    """Transductive objective from the formula."""
+    o = X @ w[:-1] + w[-1]
+    lab = y >= 0
+    known = np.maximum(0, 1 - (2 * y[lab] - 1) * o[lab])
+    free = np.maximum(0, 1 - np.abs(o[~lab]))
+    return 0.5 * (known**2).mean() + 0.5 * LAM_U * (free**2).mean() + 0.5 * LAM * w @ w
+
+
+def value_at_labels(X, y, labels):
+    """Minimum over w for given labels of all rows."""
+    weight = np.where(y >= 0, 1 / (y >= 0).sum(), LAM_U / (y < 0).sum())
+    total = weight.sum()
+    return L2SVM(LAM / total, tol=1e-13).fit(X, labels, weight).objective_ * total
+
+
+def labelings(y, n_positive):
+    free = np.flatnonzero(y < 0)
+    for chosen in itertools.combinations(free, n_positive):
+        labels = np.where(y < 0, 0, y)
+        labels[list(chosen)] = 1
+        yield labels
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_objective_is_that_of_the_formula(seed):
+    X, y = tiny(seed, 30)
+    solution, _ = train(X, y)
+    assert solution.objective == pytest.approx(value_of(X, y, solution.w), rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_ends_in_a_local_optimum_and_not_below_the_global_one(seed):
+    X, y = tiny(seed, 7)
+    solution, rows = train(X, y, ratio=3 / 7)
+    reached = rows[-1]["objective"]  # at labels that obey the ratio
+    values = {tuple(labels): value_at_labels(X, y, labels) for labels in labelings(y, 3)}
+    assert reached >= min(values.values()) * (1 - 1e-9)
+    ends = [labels for labels, value in values.items() if value == pytest.approx(reached, rel=1e-8)]
+    assert ends, "the objective is not that of any balanced labelling"
+    # a pair that would be switched at the minimum of some labelling lowers it: there is none
+    o = X @ solution.w[:-1] + solution.w[-1]
+    assert any(nothing_switches(np.array(labels), y, o) for labels in ends)
+    assert solution.objective <= reached * (1 + 1e-12)
+
+
+def nothing_switches(labels, y, o):
+    free = y < 0
+    up, down = o[free & (labels == 1) & (o < 1)], o[free & (labels == 0) & (o > -1)]
+    return len(up) == 0 or len(down) == 0 or up.min() >= down.max() - 1e-6
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+def test_all_rows_of_one_sign_is_a_supervised_problem(medium, ratio):
+    X, y = medium
+    _, rows = train(X, y, ratio=ratio)
+    assert sum(row["pairs"] for row in rows) == 0
+    wanted = value_at_labels(X, y, np.where(y < 0, int(ratio), y))
+    assert rows[-1]["objective"] == pytest.approx(wanted, rel=1e-8)
+
+
+@pytest.mark.parametrize(("ratio", "n", "wanted"), [(0.5, 3, 2), (0.0, 7, 0), (1.0, 7, 7)])
+def test_the_number_of_positive_rows_is_rounded(ratio, n, wanted):
+    assert TransductiveTask(1, np.ones(2), n, float(n), ratio).n_positive == wanted
+
+
+# losses: a real cluster engine over groups of this process, whose calls fail when told to
+
+
+class Losses:
+    """Stands in for a cluster; the call number `at` meets a lost worker."""
+
+    def __init__(self, source, monkeypatch):
+        self.source = source
+        self.calls, self.at = 0, None
+        monkeypatch.setattr(cluster, "call_all", self.call_all)
+        monkeypatch.setattr(cluster.time, "sleep", lambda seconds: None)
+
+    def place(self):
+        fresh = [
+            Shard(old.number, old.start, old.n_features, old.rows, old.codes, old.weights)
+            for old in self.source._group._shards
+        ]
+        n, half = len(fresh), len(fresh) // 2
+        groups = []
+        for part in (fresh[:half], fresh[half:]):
+            actor = types.SimpleNamespace(group=Group(part, n, 1), future=None)
+            groups.append(ActorGroup(actor, part[0].number, part[-1].number + 1, n))
+        return groups
+
+    def call_all(self, client, actors, method, args):
+        if method == "close":
+            return []
+        self.calls += 1
+        if self.calls == self.at:
+            getattr(actors[0].group, method)(*args)  # one worker is done, the other one is gone
+            raise WorkerLostError("gone")
+        return [getattr(actor.group, method)(*args) for actor in actors]
+
+    def engine(self, at=None):
+        self.calls, self.at = 0, at
+        client = types.SimpleNamespace(cancel=lambda futures: None)
+        return ClusterEngine(client, self.place, self.source.layout)
+
+
+@pytest.fixture
+def losses(monkeypatch):
+    """Maker of `Losses` over rows."""
+
+    def make(X, y):
+        return Losses(ingest(X, y).place(np.arange(int(y.max()) + 1)), monkeypatch)
+
+    return make
+
+
+def trained_bits(engine, y, positives, **more):
+    history = History()
+    found = [
+        train_tsvm(engine, task_of(y, 0.4, positive), settings_of(**more), None, history)
+        for positive in positives
+    ]
+    numbers = [(one.w.tobytes(), one.objective, one.n_iter, one.termination) for one in found]
+    return numbers, [{**row, "seconds": 0} for row in history.rows]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_loss_at_any_moment_changes_no_bit(losses, medium, n_classes):
+    X, y = medium
+    y = np.where((y >= 0) & (np.arange(200) % n_classes == 2), 2, y)
+    world = losses(X, y)
+    positives = [1] if n_classes == 2 else [0, 1, 2]
+    more = {"lam_unlabeled": 2e-5, "tol": 1e-6} if n_classes == 3 else {"tol": 1e-4}
+    wanted = trained_bits(world.engine(), y, positives, **more)
+    total = world.calls
+    assert total > 50
+    for at in range(1, total + 1, max(1, total // 40)):
+        engine = world.engine(at)
+        assert trained_bits(engine, y, positives, **more) == wanted, f"lost at call {at}"
+        assert engine.generation == 1
