@@ -1,37 +1,19 @@
-"""Train a linear SVM on text-like rows of the shape of full RCV1.
+"""Semi-supervised training on text-like rows of the shape of full RCV1, 1000 of them labelled.
 
 python examples/train_text.py                            # a local cluster
 python examples/train_text.py --scheduler tcp://host:8786
 python examples/train_text.py --rows 20000               # smaller
 """
 
-import argparse
-import time
+import sys
+from pathlib import Path
 
-from dask.distributed import Client, LocalCluster
+sys.path.insert(0, str(Path(__file__).parent))
 
-from dask_s3vm import L2SVM
+from compare import compare_methods, parse
+
 from dask_s3vm.datasets import make_text
 
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--scheduler", help="address of a dask scheduler")
-    parser.add_argument("--rows", type=int, default=804_414)
-    parser.add_argument("--lam", type=float, default=1e-4)
-    args = parser.parse_args()
-
-    where = args.scheduler or LocalCluster(dashboard_address=":0")
-    with Client(where) as client:
-        print(client)
-        X, y = make_text(args.rows)
-        began = time.perf_counter()
-        model = L2SVM(lam=args.lam, verbose=True).fit(X, y)
-        print(f"trained in {time.perf_counter() - began:.1f} s, objective {model.objective_:.8g}")
-        test, truth = make_text(20_000, random_state=0)
-        wrong = (model.predict(test) != truth).mean().compute()
-        print(f"error on the first 20,000 rows: {100 * wrong:.2f} %")
-
-
 if __name__ == "__main__":
-    main()
+    args = parse(__doc__, rows=804_414)
+    compare_methods(make_text(args.rows), args)

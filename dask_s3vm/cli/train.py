@@ -11,12 +11,25 @@ from dask_s3vm.cli.data import data_options, read_rows
 from dask_s3vm.cli.errors import BadData, told_plainly
 from dask_s3vm.cli.tables import show
 
+_SEMI = ("lam_unlabeled", "positive_ratio", "threshold")
+
+#: Method -> its estimator, and the options that only some methods have.
+METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "l2svm": ("L2SVM", ()),
+    "tsvm": ("TSVM", (*_SEMI, "max_switches")),
+    "da": ("DAS3VM", _SEMI),
+}
+
 
 @click.command()
 @click.argument("data", nargs=-1, required=True)
-@click.option("--method", type=click.Choice(["l2svm"]), default="l2svm", show_default=True)
+@click.option("--method", type=click.Choice(sorted(METHODS)), default="l2svm", show_default=True)
 @click.option("--model", default="model.npz", show_default=True, help="Model file to write.")
 @click.option("--lam", type=float, default=1e-3, show_default=True, help="Regularisation.")
+@click.option("--lam-unlabeled", type=float, help="Weight of unlabelled rows (tsvm, da).")
+@click.option("--positive-ratio", type=float, help="Share of positive rows (tsvm, da).")
+@click.option("--max-switches", type=int, help="Most pairs to switch at a time (tsvm).")
+@click.option("--threshold", type=click.Choice(["zero", "ratio"]), help="See TSVM (tsvm, da).")
 @click.option("--unlabeled", default="-1", show_default=True, help="Mark of unlabelled rows.")
 @click.option("--class-weight", type=click.Choice(["none", "balanced"]), default="none")
 @click.option("--intercept/--no-intercept", default=True, help="Whether to have a bias.")
@@ -31,6 +44,10 @@ def train(
     method: str,
     model: str,
     lam: float,
+    lam_unlabeled: float | None,
+    positive_ratio: float | None,
+    max_switches: int | None,
+    threshold: str | None,
     unlabeled: str,
     class_weight: str,
     intercept: bool,
@@ -44,11 +61,18 @@ def train(
     **where: Any,
 ) -> None:
     """Train on DATA: svmlight text (.svm, .svm.gz, .bz2; several files or a glob) or one .npz."""
-    from dask_s3vm import L2SVM, save_model
+    import dask_s3vm
 
     began = time.perf_counter()
-    estimator = L2SVM(
+    own = {
+        "lam_unlabeled": lam_unlabeled,
+        "positive_ratio": positive_ratio,
+        "max_switches": max_switches,
+        "threshold": threshold,
+    }
+    estimator = getattr(dask_s3vm, METHODS[method][0])(
         lam=lam,
+        **_options_of(method, own),
         unlabeled=_mark(unlabeled),
         class_weight=None if class_weight == "none" else class_weight,
         fit_intercept=intercept,
@@ -67,7 +91,7 @@ def train(
             _say(quiet, f"training on {X.shape[0]:,} rows x {X.shape[1]:,} features")
             estimator.fit(X, y)
             trained = time.perf_counter()
-        save_model(estimator, model)
+        dask_s3vm.save_model(estimator, model)
     show(
         [
             {
@@ -84,6 +108,16 @@ def train(
         ],
         as_json,
     )
+
+
+def _options_of(method: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Options that belong to some methods only; one that would have no effect is refused."""
+    chosen = {name: value for name, value in given.items() if value is not None}
+    for name in chosen:
+        if name not in METHODS[method][1]:
+            option = name.replace("_", "-")
+            raise click.UsageError(f"--{option} has no effect with --method {method}")
+    return chosen
 
 
 def _mark(text: str) -> int | str | None:

@@ -5,12 +5,14 @@ import subprocess
 import sys
 import time
 
+import dask
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 from dask_s3vm import L2SVM, load_model
+from dask_s3vm.datasets import make_g2c
 
 
 def run(*args, timeout=120):
@@ -39,11 +41,12 @@ def text_file(rows, tmp_path_factory):
     return path
 
 
-def test_demo_prints_fewer_errors_with_more_labels():
-    few, some, all_labels = rows_of(run("demo", "--rows", 3000, "--json"))
-    assert few["labels"] == 100
-    assert some["labels"] == 1000
-    assert few["error_%"] > some["error_%"] > all_labels["error_%"]
+def test_demo_shows_what_unlabelled_rows_are_good_for():
+    few, tsvm, da, all_labels = rows_of(run("demo", "--rows", 6000, "--json"))
+    assert [row["method"] for row in (few, tsvm, da)] == ["L2SVM", "TSVM", "DAS3VM"]
+    assert few["labels"] == tsvm["labels"] == 100
+    assert max(tsvm["error_%"], da["error_%"]) < 0.7 * few["error_%"]
+    assert all_labels["error_%"] < few["error_%"]
     assert all_labels["objective"] > 0
 
 
@@ -99,6 +102,27 @@ def test_train_reads_npz_and_leaves_out_unlabelled_rows(rows, tmp_path):
     kept = partial != 0
     expected = L2SVM().fit(X[kept], y[kept])
     np.testing.assert_allclose(load_model(model).coef_, expected.coef_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["tsvm", "da"])
+def test_train_with_unlabelled_rows(method, tmp_path):
+    X, y = dask.compute(*make_g2c(n_rows=400, n_features=20))
+    partial = np.where(np.arange(400) < 10, 2 * y.astype(int) - 1, 0)
+    np.savez(tmp_path / "rows.npz", X=X, y=partial)
+    model = tmp_path / "model.npz"
+    rows_of(
+        run(
+            "train", tmp_path / "rows.npz", "--method", method, "--unlabeled", 0, "--lam", 0.01,
+            "--positive-ratio", 0.5, "--model", model, "--nworkers", 0, "--json",
+        )
+    )  # fmt: skip
+    assert np.mean(load_model(model).predict(X) == 2 * y.astype(int) - 1) > 0.95
+
+
+def test_an_option_without_effect_is_refused(text_file):
+    done = run("train", text_file, "--max-switches", 1, "--nworkers", 0)
+    assert done.returncode == 2
+    assert "--max-switches" in done.stderr
 
 
 def test_train_on_a_local_cluster_gives_the_same_bits(text_file, tmp_path):

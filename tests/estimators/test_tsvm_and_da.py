@@ -53,17 +53,17 @@ def assert_identical(a, b):
 # what they find
 
 
-@both
-@pytest.mark.parametrize("seed", range(3))
-def test_gaussian_clusters_are_found(kind, seed):
-    X, y = dask.compute(*make_g2c(400, 200, random_state=seed))
-    partial = hide_labels(y, 10, random_state=seed)
-    free = partial == -1
-    supervised = L2SVM(1e-2).fit(X, partial)
-    model = kind(1e-2, positive_ratio=0.5).fit(X, partial)
-    error = (model.transduction_ != y)[free].mean()
-    assert error < 0.03
-    assert error < 0.5 * (supervised.predict(X) != y)[free].mean()
+@pytest.mark.parametrize(("kind", "lam"), [(TSVM, 1e-2), (DAS3VM, 1e-1)])
+def test_gaussian_clusters_are_found(kind, lam):
+    errors = []
+    for seed in range(4):
+        X, y = dask.compute(*make_g2c(400, 50, random_state=seed))
+        partial = hide_labels(y, 10, random_state=seed)
+        models = L2SVM(lam).fit(X, partial), kind(lam, positive_ratio=0.5).fit(X, partial)
+        errors.append([(model.predict(X) != y)[partial == -1].mean() for model in models])
+    supervised, ours = np.mean(errors, axis=0)
+    assert ours < 0.03
+    assert ours < 0.5 * supervised
 
 
 @pytest.fixture(scope="module")
@@ -289,8 +289,8 @@ def test_a_fit_with_weights_comes_to_an_end(kind, seed):
 
 
 @both
-def test_class_weights_are_sample_weights_of_labelled_rows(kind, small):
-    X, _, y = small
+def test_class_weights_are_sample_weights_of_labelled_rows(kind):
+    X, _, y = clusters(120, 60, gap=0.5)
     params = {"positive_ratio": 0.5, "tol": 1e-10}
     by_class = kind(0.01, class_weight={0: 3.0}, **params).fit(X, y)
     # the mean weight of labelled rows is 2: weights are relative to it
@@ -298,7 +298,7 @@ def test_class_weights_are_sample_weights_of_labelled_rows(kind, small):
     by_row = kind(0.005, 0.5, **params).fit(X, y, weight)
     np.testing.assert_allclose(by_class.coef_, by_row.coef_, atol=1e-3)
     assert by_class.objective_ == pytest.approx(2 * by_row.objective_, rel=1e-6)
-    assert not np.allclose(by_class.coef_, kind(0.01, **params).fit(X, y).coef_, atol=1e-2)
+    assert not np.allclose(by_class.coef_, kind(0.01, **params).fit(X, y).coef_, atol=1e-3)
 
 
 @both
@@ -414,7 +414,8 @@ def test_the_ratio_threshold_moves_nothing_but_the_bias(kind, small):
 @both
 def test_a_collapse_is_told(kind):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 2)) + [4.0, 0.0]  # one cluster, wholly on one side
+    X = rng.normal(size=(300, 2))
+    X[:, 0] += 4.0  # one cluster, wholly on one side
     X[:2] = [[-1.0, 0.0], [1.0, 0.0]]
     y = np.append([0, 1], np.full(298, -1))
     with pytest.warns(UserWarning, match="may have collapsed") as caught:
@@ -426,10 +427,11 @@ def test_a_collapse_is_told(kind):
 
 
 @both
-def test_it_says_when_it_did_not_converge(kind, small):
-    X, _, y = small
-    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
-        model = kind(1e-4, tol=1e-14, max_iter=1, positive_ratio=0.5).fit(X, y)
+def test_it_says_when_it_did_not_converge(kind):
+    X, _, y = clusters(120, 60, gap=0.5)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1") as caught:
+        model = kind(1e-6, 1e-6, tol=1e-14, max_iter=1, positive_ratio=0.5).fit(X, y)
+    assert caught[0].filename == __file__
     assert model.termination_ == "max_iter"
 
 
@@ -556,7 +558,7 @@ def many(make_rows):
 
 
 def fitted_bits(kind, X, y, callbacks=None):
-    model = kind(1e-2, positive_ratio=0.5, callbacks=callbacks).fit(X, y)
+    model = kind(0.1, positive_ratio=0.5, callbacks=callbacks).fit(X, y)
     found = model.coef_.tobytes(), model.intercept_.tobytes(), model.objective_
     return *found, np.asarray(model.transduction_).tolist()
 
@@ -577,12 +579,14 @@ def test_any_number_of_threads_gives_the_same_bits(kind, threads, many, referenc
     with dask.config.set({"scheduler": "threads", "s3vm.threads": threads}):
         assert fitted_bits(kind, X, y) == reference[kind]
         rows = as_dask(X, (100, 250, 250))
-        assert fitted_bits(kind, rows, da.from_array(y, chunks=((100, 250, 250),))) == reference[
-            kind
-        ]
+        assert (
+            fitted_bits(kind, rows, da.from_array(y, chunks=((100, 250, 250),))) == reference[kind]
+        )
 
 
-@pytest.fixture(scope="module", params=["inproc", pytest.param("processes", marks=pytest.mark.cluster)])
+@pytest.fixture(
+    scope="module", params=["inproc", pytest.param("processes", marks=pytest.mark.cluster)]
+)
 def client(request):
     with (
         LocalCluster(

@@ -78,7 +78,9 @@ def rows(draw, max_size=50):
     return outputs, codes, labels
 
 
-@given(rows=rows(), most=st.one_of(st.none(), st.integers(1, 10)), gather=st.sampled_from([1, 2048]))
+@given(
+    rows=rows(), most=st.one_of(st.none(), st.integers(1, 10)), gather=st.sampled_from([1, 2048])
+)
 @settings(deadline=None, max_examples=150)
 def test_a_switch_is_that_of_sorted_lists(rows, most, gather):
     outputs, codes, labels = rows
