@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("train_*.py"))
 README = (ROOT / "README.md").read_text()
 
 
@@ -39,7 +40,7 @@ def test_docstring_examples(name):
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("train_*.py")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs_at_a_small_size(script, tmp_path):
     done = subprocess.run(
         [sys.executable, str(script), "--rows", "3000"],

@@ -88,7 +88,7 @@ class DAS3VM(TransductiveS3VM):
     >>> from dask_s3vm import DAS3VM
     >>> from dask_s3vm.datasets import hide_labels, make_g2c
     >>> X, y = make_g2c(n_rows=500, n_features=50)
-    >>> model = DAS3VM(lam=1e-2, positive_ratio=0.5).fit(X, hide_labels(y, 20))
+    >>> model = DAS3VM(lam=0.1, positive_ratio=0.5).fit(X, hide_labels(y, 20))
     >>> float((model.transduction_ == y).mean().compute()) > 0.95
     True
     """
