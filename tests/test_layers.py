@@ -23,7 +23,14 @@ ALLOWED = {
         "problems",
     ],
     "solvers": ["problems.base", "solvers"],
-    "methods": ["problems", "solvers", "methods", "engine.protocol", "engine.shard"],
+    "methods": [
+        "problems",
+        "solvers",
+        "methods",
+        "engine.protocol",
+        "engine.shard",
+        "engine.select",
+    ],
     "estimators": [
         "methods",
         "engine.ingest",

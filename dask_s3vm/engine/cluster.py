@@ -102,8 +102,7 @@ class ClusterEngine:
 
     def remember(self, name: str, op: Operation, *args: Any) -> None:
         """See `Engine.remember`."""
-        self._prepared.pop(name, None)  # state is put back in the order in which it was made
-        self._prepared[name] = (op, args)
+        self._prepared[name] = (op, args)  # put back in the order in which names first came
 
     def step(self, advance: Callable[[], T]) -> T:
         """See `Engine.step`: a step that meets a lost worker is started again.

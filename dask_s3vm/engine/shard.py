@@ -53,9 +53,10 @@ class Shard:
 
     @property
     def unlabeled(self) -> np.ndarray:
-        """Which rows have no label."""
+        """Which rows have no label, and a weight that is not 0."""
         assert self.codes is not None, "the rows came without labels"
-        return self.codes < 0
+        mask = self.codes < 0
+        return mask if self.weights is None else mask & (self.weights > 0)
 
     @property
     def nbytes(self) -> int:

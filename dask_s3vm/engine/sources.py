@@ -19,11 +19,12 @@ from dask_s3vm.engine.shard import Piece, Shard, build_shard, encode
 
 @dataclass(frozen=True)
 class Summary:
-    """Facts about all rows: sizes, and the sorted distinct values of the labels, if any."""
+    """Facts about all rows: sizes, the sorted distinct values of the labels, rows per block."""
 
     n_rows: int
     n_features: int
     labels: np.ndarray | None
+    block_rows: tuple[int, ...]
 
 
 class Source(Protocol):
@@ -86,7 +87,7 @@ def summarise(facts: list[Facts], columns: Columns) -> Summary:
     if columns.labels is not None:
         found = [columns.labels]
     labels = np.unique(np.concatenate(found)) if found else None
-    return Summary(n_rows, n_features, labels)
+    return Summary(n_rows, n_features, labels, tuple(fact.n_rows for fact in facts))
 
 
 class LocalSource:

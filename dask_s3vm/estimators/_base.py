@@ -22,6 +22,7 @@ class Placed:
 
     costs : cost of a labelled row by its class.
     start : (k, d + 1) weights to start from, in the user's column order, or None.
+    block_rows : number of rows of each block of X.
     """
 
     engine: Engine
@@ -29,6 +30,7 @@ class Placed:
     totals: ClassTotals
     costs: np.ndarray
     start: np.ndarray | None
+    block_rows: tuple[int, ...]
 
     @property
     def positives(self) -> list[int]:
@@ -69,7 +71,7 @@ class LinearS3VM(LinearClassifier):
         try:
             totals = class_totals(engine, len(classes))
             costs = class_costs(classes, totals, self.class_weight)
-            yield Placed(engine, classes, totals, costs, start)
+            yield Placed(engine, classes, totals, costs, start, source.summary.block_rows)
         finally:
             engine.close()
         self.classes_ = classes

@@ -3,11 +3,12 @@
 from typing import Any
 
 import dask
+import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from dask_s3vm.engine.ingest import is_dask
-from dask_s3vm.estimators._inputs import rows_to_predict
+from dask_s3vm.estimators._inputs import as_array, rows_to_predict
 
 
 class LinearClassifier(ClassifierMixin, BaseEstimator):
@@ -57,6 +58,24 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             **more,
         )
 
+    def _complete(self, X: Any, y: Any, block_rows: tuple[int, ...]) -> Any:
+        """Labels of rows: those given, and predictions for the others; lazy for a dask X.
+
+        `block_rows` are the rows of each block of X, where dask itself may not know them.
+        """
+        X, y = as_array(X), as_array(y)
+        predicted = self.predict(X)
+        if not is_dask(X):
+            y = np.asarray(y.compute() if is_dask(y) else y).reshape(-1)
+            return _labels_or(y, predicted, self.classes_)
+        if not is_dask(y):
+            y = da.from_array(np.asarray(y).reshape(-1), chunks=(block_rows,))
+        elif y.numblocks != predicted.numblocks or y.chunks != predicted.chunks:
+            y = y.rechunk((block_rows,)) if not np.isnan(y.shape[0]) else y
+        return da.map_blocks(
+            _labels_or, y, predicted, classes=self.classes_, dtype=self.classes_.dtype
+        )
+
     def __sklearn_tags__(self) -> Any:
         """Sparse input is welcome."""
         tags = super().__sklearn_tags__()
@@ -75,6 +94,10 @@ def classes_of(outputs: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the class of each row: of the largest output, or by the sign of the only one."""
     best = outputs.argmax(axis=1) if outputs.ndim == 2 else (outputs > 0).astype(np.intp)
     return classes[best]
+
+
+def _labels_or(y: np.ndarray, predicted: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    return np.where(np.isin(y, classes), y, predicted).astype(classes.dtype)
 
 
 def _outputs_of_block(block: Any, weights: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

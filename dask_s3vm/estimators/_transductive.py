@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-import dask.array as da
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.estimators._base import LinearS3VM, Placed
-from dask_s3vm.estimators._inputs import as_array
 from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.methods.balance import positive_share, ratio_threshold
 from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask, collect
@@ -96,7 +93,7 @@ class TransductiveS3VM(LinearS3VM):
         self._keep(solution, history.rows)
         self.intercept_ = self.intercept_ - shift
         self.positive_ratio_ = ratios[0] if len(ratios) == 1 else np.array(ratios)
-        self.transduction_ = self._transduction(X, y)
+        self.transduction_ = self._complete(X, y, rows.block_rows)
         return self
 
     def _is_supervised(self, rows: Placed) -> bool:
@@ -139,20 +136,3 @@ class TransductiveS3VM(LinearS3VM):
                 stacklevel=3,
             )
         return 0.0
-
-    def _transduction(self, X: Any, y: Any) -> Any:
-        """Labels of the training rows: those given, predictions for the others; lazy for dask."""
-        X, y = as_array(X), as_array(y)
-        predicted = self.predict(X)
-        if not is_dask(X):
-            y = np.asarray(y.compute() if is_dask(y) else y).reshape(-1)
-            return np.where(np.isin(y, self.classes_), y, predicted)
-        if not is_dask(y):
-            if np.isnan(X.shape[0]):
-                return predicted
-            y = da.from_array(np.asarray(y), chunks=(X.chunks[0],))
-        return da.map_blocks(_merge, y, predicted, self.classes_, dtype=self.classes_.dtype)
-
-
-def _merge(y: np.ndarray, predicted: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    return np.where(np.isin(y, classes), y, predicted)

@@ -73,15 +73,17 @@ def set_beliefs(
             continue
         z = min(max((nu - preference(o[i], lam_u)) / temperature, -LARGE), LARGE)
         last = logit[i]
-        if abs(z) > CERTAIN and abs(last) > CERTAIN and z * last > 0.0:
-            logit[i] = z  # as certain as before: adds nothing
-            continue
-        p = logistic(z)
+        logit[i] = z
+        if abs(z) > CERTAIN:
+            belief[i] = 1.0 if z > 0.0 else 0.0
+            if abs(last) > CERTAIN and z * last > 0.0:
+                continue  # as certain as before: adds nothing
+        else:
+            belief[i] = logistic(z)
+        p = belief[i]
         s = _softplus(z)
         divergence += share[i] * (p * (z - last) - s + _softplus(last))
         entropy += share[i] * (s - p * z)
-        belief[i] = p
-        logit[i] = z
     return divergence, entropy
 
 

@@ -22,6 +22,11 @@ def positive_share(engine: Engine, w: np.ndarray, bias: float) -> int:
     return engine.step(count)
 
 
+def _clear_of(value: float) -> float:
+    """A distance at which rounding of an output does not matter."""
+    return 1e-9 * (1.0 + abs(value))
+
+
 def ratio_threshold(
     engine: Engine, w: np.ndarray, bias: float, n_positive: int, n_unlabeled: int
 ) -> float:
@@ -35,9 +40,9 @@ def ratio_threshold(
         last = select(engine, max(n_positive - 1, 0), falling_outputs, 0)
         first = select(engine, min(n_positive, n_unlabeled - 1), falling_outputs, 0)
         if n_positive == 0:
-            return float(np.nextafter(-last.value, np.inf))
+            return -last.value + _clear_of(last.value)
         if n_positive == n_unlabeled:
-            return float(np.nextafter(-first.value, -np.inf))
+            return -first.value - _clear_of(first.value)
         return -0.5 * (last.value + first.value)
 
     return engine.step(find)

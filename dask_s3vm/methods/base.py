@@ -110,5 +110,6 @@ def count_labels(shard: Shard, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     codes = np.where(shard.codes < 0, n_classes, shard.codes)  # unlabelled rows go last
     size = n_classes + 1
     counts = np.bincount(codes, minlength=size)
+    counts[-1] = np.count_nonzero(shard.unlabeled)  # those that count for something
     weights = np.bincount(codes, weights=shard.weights, minlength=size).astype(np.float64)
     return counts, weights

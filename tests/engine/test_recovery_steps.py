@@ -128,11 +128,11 @@ def test_a_step_within_a_step_starts_the_outer_one_again(engine_with):
     assert world["calls"] == ["outer", "inner", "prepare", "outer", "inner"]
 
 
-def test_state_is_put_back_in_the_order_in_which_it_was_last_made(engine_with):
+def test_state_is_put_back_in_the_order_in_which_names_first_came(engine_with):
     engine, world = engine_with([])
     engine.prepare("labels", "labels")
     engine.remember("state", "later")
     world["calls"].clear()
     world["losses"] = [True]
     engine.step(lambda: engine.sum("op"))
-    assert world["calls"] == ["op", "labels", "later", "op"]
+    assert world["calls"] == ["op", "later", "labels", "op"]
