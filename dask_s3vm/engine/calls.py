@@ -11,6 +11,7 @@ from typing import Any
 
 import distributed
 from distributed.actor import ProxyRPC
+from distributed.comm import CommClosedError
 from distributed.protocol import to_serialize
 
 from dask_s3vm import _config
@@ -19,8 +20,14 @@ from dask_s3vm.exceptions import EngineError, WorkerLostError
 #: How often, in seconds, to ask whether a worker that has not answered is still there.
 WATCH = 2.0
 
-#: What a dask future or call raises when a worker or what it held is gone.
-LOST = (OSError, TimeoutError, distributed.CancelledError, distributed.scheduler.KilledWorker)
+#: What a dask future raises when a worker or what it held is gone. Not any OSError: a task of the
+#: user's graph may raise one of its own, for a file that is not there.
+LOST = (
+    ConnectionError,
+    CommClosedError,
+    distributed.CancelledError,
+    distributed.scheduler.KilledWorker,
+)
 
 
 class RemoteActor:
@@ -44,7 +51,7 @@ class RemoteActor:
                 args=[to_serialize(arg) for arg in args],
                 kwargs={},
             )
-        except (*LOST, KeyError) as error:  # KeyError: the worker knows no such actor
+        except (*LOST, OSError, KeyError) as error:  # KeyError: the worker knows no such actor
             raise WorkerLostError(f"worker {self._address} is gone: {error!r}") from error
         except Exception as error:
             raise EngineError(f"a round could not be sent or answered: {error!r}") from error
@@ -87,6 +94,6 @@ async def _reachable(rpc: Any) -> bool:
     """Whether a worker answers when it is called directly."""
     try:
         await asyncio.wait_for(rpc.identity(), _config.connect_timeout())
-    except LOST:
+    except (*LOST, OSError):
         return False
     return True

@@ -18,7 +18,7 @@ from dask_s3vm.engine.calls import RemoteActor, call_all
 from dask_s3vm.engine.group import Group, Operation
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.tree import Node, Parts, cover, sum_nodes
-from dask_s3vm.exceptions import WorkerLostError
+from dask_s3vm.exceptions import EngineError, WorkerLostError
 
 logger = logging.getLogger(__name__)
 
@@ -87,13 +87,13 @@ class ClusterEngine:
 
     def sum(self, op: Operation, *args: Any) -> Parts:
         """See `Engine.sum`."""
-        answers = zip(self._groups, self._call("sum", op, args), strict=True)
+        answers = zip(self._groups, self._call("sum", op, *args), strict=True)
         nodes = itertools.chain.from_iterable(group.by_node(parts) for group, parts in answers)
         return sum_nodes(nodes, self.layout.n_shards)
 
     def each(self, op: Operation, *args: Any) -> list[Any]:
         """See `Engine.each`."""
-        return [result for answer in self._call("each", op, args) for result in answer]
+        return [result for answer in self._call("each", op, *args) for result in answer]
 
     def prepare(self, name: str, op: Operation, *args: Any) -> None:
         """See `Engine.prepare`."""
@@ -119,11 +119,9 @@ class ClusterEngine:
 
     def close(self) -> None:
         """See `Engine.close`."""
-        actors = [group.actor for group in self._groups]
-        self._groups = []
-        with contextlib.suppress(Exception):  # workers may be gone, which does as well
-            call_all(self._client, actors, "close", ())
-        self._client.cancel([actor.future for actor in actors])
+        with contextlib.suppress(EngineError):  # a worker may be gone, which does as well
+            self._call("close")
+        self._let_go()
 
     def _attempt(self, advance: Callable[[], T]) -> T:
         attempts = _config.recovery_attempts()
@@ -133,12 +131,18 @@ class ClusterEngine:
                     self._settle()
                 return advance()
             except WorkerLostError as error:
-                self.close()
+                self._let_go()
                 if attempt == attempts:
                     raise
                 logger.warning("%s; placing the rows again (%d)", error, attempt + 1)
                 time.sleep(0.5 * attempt)  # workers that are restarted need a moment
         raise AssertionError("unreachable")
+
+    def _let_go(self) -> None:
+        """Let the scheduler forget the groups, whoever still holds one."""
+        futures = [group.actor.future for group in self._groups]
+        self._groups = []
+        self._client.cancel(futures)
 
     def _settle(self) -> None:
         """Place all shards, and put back the row state that lasts."""
@@ -147,10 +151,9 @@ class ClusterEngine:
         for op, args in self._prepared.values():
             self.each(op, *args)
 
-    def _call(self, method: str, op: Operation, args: tuple[Any, ...]) -> list[Any]:
+    def _call(self, method: str, *args: Any) -> list[Any]:
         self.rounds += 1
-        actors = [group.actor for group in self._groups]
-        return call_all(self._client, actors, method, (op, *args))
+        return call_all(self._client, [group.actor for group in self._groups], method, args)
 
     def __repr__(self) -> str:
         return f"<ClusterEngine: {self.layout.n_shards} shards on {len(self._groups)} workers>"

@@ -124,7 +124,7 @@ class _Run:
         return sums
 
     def _find_multiplier(self, point: Point, temperature: float) -> float:
-        """Nu with mean p = r; infinite where r is 0 or 1."""
+        """nu with mean p = r; infinite where r is 0 or 1."""
         ratio = self._task.ratio
         if not 0.0 < ratio < 1.0:
             return math.copysign(math.inf, ratio - 0.5)
