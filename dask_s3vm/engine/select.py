@@ -46,16 +46,18 @@ def select(engine: Engine, k: int, values_of: ValuesOf, *args: Any) -> Ranked:
     low, shift = 0, 64
     while True:
         width = min(_BITS, shift)
-        (counts,) = engine.sum(_histogram, values_of, args, low, shift, width)
-        if low == 0 and shift == 64:
+        if shift == 64:
+            (counts,) = engine.sum(_first_histograms, (values_of,), args)
             _check_position(k, int(counts.sum()))
+        else:
+            (counts,) = engine.sum(_histograms, 1, low, shift, width)
         ends = np.cumsum(counts)
         digit = int(np.searchsorted(ends, k, side="right"))
         k -= int(ends[digit - 1]) if digit else 0
         shift -= width
         low |= digit << shift
         if counts[digit] <= GATHER or shift == 0:
-            return _pick(engine, k, int(counts[digit]), values_of, args, low, shift)
+            return _pick(engine, k, int(counts[digit]), low, shift)
 
 
 def count_crossing(engine: Engine, rising_of: ValuesOf, falling_of: ValuesOf, *args: Any) -> int:
@@ -69,9 +71,10 @@ def count_crossing(engine: Engine, rising_of: ValuesOf, falling_of: ValuesOf, *a
     low, shift, below, above = 0, 64, 0, 0
     while True:
         width = min(_BITS, shift)
-        rising, falling = engine.sum(
-            _two_histograms, rising_of, falling_of, args, low, shift, width
-        )
+        if shift == 64:
+            rising, falling = engine.sum(_first_histograms, (rising_of, falling_of), args)
+        else:
+            rising, falling = engine.sum(_histograms, 2, low, shift, width)
         # at the lower edge of a digit's range: how many of A are below, how many of B are not
         less = below + np.cumsum(rising) - rising
         no_less = above + np.cumsum(falling[::-1])[::-1]
@@ -83,9 +86,11 @@ def count_crossing(engine: Engine, rising_of: ValuesOf, falling_of: ValuesOf, *a
             a, b = int(rising[digit]), int(falling[digit])
             return max(min(below, above + b), min(below + a, above))
         if rising[digit] + falling[digit] <= GATHER:
-            found = engine.each(_two_candidates, rising_of, falling_of, args, low, shift)
-            a_values = np.sort(np.concatenate([a for a, _ in found]))
-            b_values = np.sort(np.concatenate([b for _, b in found]))
+            found = engine.each(_take_candidates, 2, low, shift)
+            a_values, b_values = (
+                np.sort(_decode(np.concatenate([lists[place][0] for lists in found])))
+                for place in (0, 1)
+            )
             thresholds = np.append(b_values, np.inf)
             a_less = below + np.searchsorted(a_values, thresholds, side="left")
             a_less[-1] = below + len(a_values)
@@ -98,89 +103,87 @@ def _check_position(k: int, n: int) -> None:
         raise IndexError(f"position {k} is outside the {n} values to select from")
 
 
-def _pick(
-    engine: Engine, k: int, n: int, values_of: ValuesOf, args: tuple[Any, ...], low: int, shift: int
-) -> Ranked:
+def _pick(engine: Engine, k: int, n: int, low: int, shift: int) -> Ranked:
     """Take element `k` of the candidates whose leading digits are those of `low`."""
     if n <= GATHER:
-        found = engine.each(_candidates, values_of, args, low, shift)
-        values = np.concatenate([values for values, _ in found])
-        rows = np.concatenate([rows for _, rows in found])
-        place = np.argsort(values, kind="stable")[k]
-        return Ranked(float(values[place]), int(rows[place]))
+        found = engine.each(_take_candidates, 1, low, shift)
+        keys = np.concatenate([keys for ((keys, _),) in found])
+        rows = np.concatenate([rows for ((_, rows),) in found])
+        place = np.argsort(keys, kind="stable")[k]
+        return Ranked(float(_decode(keys[place : place + 1])[0]), int(rows[place]))
     # one value, tied more often than is worth gathering: count up to the k-th row that has it
-    ties = engine.each(_tie_count, values_of, args, low)
+    ties = engine.each(_tie_count, low)
     ends = np.cumsum(ties)
     shard = int(np.searchsorted(ends, k, side="right"))
     wanted = k - (int(ends[shard - 1]) if shard else 0)
-    found = engine.each(_tied_row, values_of, args, low, shard, wanted)
+    found = engine.each(_tied_row, shard, wanted)
     value = float(_decode(np.array([low], dtype=np.uint64))[0])
     return Ranked(value, found[shard])
 
 
 # Operations on one shard --------------------------------------------------------------------
+#
+# The candidates that are left, as (keys, rows) per list, wait in `state` for the next round.
 
 
 def _count(shard: Shard, values_of: ValuesOf, args: tuple[Any, ...]) -> tuple[int]:
     return (len(values_of(shard, *args)[0]),)
 
 
-def _histogram(
-    shard: Shard, values_of: ValuesOf, args: tuple[Any, ...], low: int, shift: int, width: int
-) -> tuple[np.ndarray]:
-    keys = _encode(values_of(shard, *args)[0])
-    if shift < 64:
-        keys = keys[(keys >> np.uint64(shift)) == np.uint64(low >> shift)]
+def _first_histograms(
+    shard: Shard, lists: tuple[ValuesOf, ...], args: tuple[Any, ...]
+) -> tuple[np.ndarray, ...]:
+    """Take the values of each list, and count them by their leading digit."""
+    held = []
+    for values_of in lists:
+        values, rows = values_of(shard, *args)
+        held.append((_encode(values), rows))
+    shard.state["candidates"] = held
+    return tuple(_digit_counts(keys, 64, _BITS) for keys, _ in held)
+
+
+def _histograms(
+    shard: Shard, n_lists: int, low: int, shift: int, width: int
+) -> tuple[np.ndarray, ...]:
+    """Keep the candidates whose leading digits are those of `low`; count them by the next."""
+    return tuple(
+        _digit_counts(keys, shift, width) for keys, _ in _narrowed(shard, n_lists, low, shift)
+    )
+
+
+def _take_candidates(
+    shard: Shard, n_lists: int, low: int, shift: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Hand out the last candidates, with global row numbers."""
+    held = _narrowed(shard, n_lists, low, shift)
+    del shard.state["candidates"]
+    return [(keys, rows.astype(np.int64) + shard.start) for keys, rows in held]
+
+
+def _tie_count(shard: Shard, low: int) -> int:
+    ((keys, _),) = _narrowed(shard, 1, low, 0)
+    return len(keys)
+
+
+def _tied_row(shard: Shard, number: int, k: int) -> int:
+    ((_, rows),) = shard.state.pop("candidates")
+    return int(rows[k]) + shard.start if shard.number == number else -1
+
+
+def _narrowed(
+    shard: Shard, n_lists: int, low: int, shift: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    held = shard.state["candidates"]
+    assert len(held) == n_lists, "candidates of another search"
+    for place, (keys, rows) in enumerate(held):
+        chosen = (keys >> np.uint64(shift)) == np.uint64(low >> shift)
+        held[place] = (keys[chosen], rows[chosen])
+    return held
+
+
+def _digit_counts(keys: np.ndarray, shift: int, width: int) -> np.ndarray:
     digits = (keys >> np.uint64(shift - width)) & np.uint64((1 << width) - 1)
-    return (np.bincount(digits.astype(np.int64), minlength=1 << width),)
-
-
-def _two_histograms(
-    shard: Shard,
-    first_of: ValuesOf,
-    second_of: ValuesOf,
-    args: tuple[Any, ...],
-    low: int,
-    shift: int,
-    width: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    (first,) = _histogram(shard, first_of, args, low, shift, width)
-    (second,) = _histogram(shard, second_of, args, low, shift, width)
-    return first, second
-
-
-def _two_candidates(
-    shard: Shard,
-    first_of: ValuesOf,
-    second_of: ValuesOf,
-    args: tuple[Any, ...],
-    low: int,
-    shift: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    first, _ = _candidates(shard, first_of, args, low, shift)
-    second, _ = _candidates(shard, second_of, args, low, shift)
-    return first, second
-
-
-def _candidates(
-    shard: Shard, values_of: ValuesOf, args: tuple[Any, ...], low: int, shift: int
-) -> tuple[np.ndarray, np.ndarray]:
-    values, rows = values_of(shard, *args)
-    chosen = (_encode(values) >> np.uint64(shift)) == np.uint64(low >> shift)
-    return values[chosen], rows[chosen].astype(np.int64) + shard.start
-
-
-def _tie_count(shard: Shard, values_of: ValuesOf, args: tuple[Any, ...], low: int) -> int:
-    return int(np.count_nonzero(_encode(values_of(shard, *args)[0]) == np.uint64(low)))
-
-
-def _tied_row(
-    shard: Shard, values_of: ValuesOf, args: tuple[Any, ...], low: int, number: int, k: int
-) -> int:
-    if shard.number != number:
-        return -1
-    values, rows = values_of(shard, *args)
-    return int(rows[np.flatnonzero(_encode(values) == np.uint64(low))[k]]) + shard.start
+    return np.bincount(digits.astype(np.int64), minlength=1 << width)
 
 
 def _encode(values: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import Ranked, count_crossing, select
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import line, passes
+from dask_s3vm.kernels.switching import doubtful_rows
 from dask_s3vm.problems.base import Point
 from dask_s3vm.problems.l2svm import evaluate, hinge_slope, row_costs
 from dask_s3vm.problems.quadratic import QuadraticProblem, slot_arrays
@@ -117,17 +118,17 @@ def transductive_loss(shard: Shard, slot: int) -> tuple[float]:
     return (line.transductive_loss(shard.codes, state["target"], state["cost"], outputs),)
 
 
-def _chosen(shard: Shard, slot: int, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    rows = np.flatnonzero(mask)
-    return shard.state[f"outputs{slot}"][rows], rows
-
-
-def _switch_costs(shard: Shard, slot: int, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _switch_costs(shard: Shard, slot: int, side: int) -> tuple[np.ndarray, np.ndarray]:
     """What the label -1 costs more than +1, s_i (max(0, 1 + o)^2 - max(0, 1 - o)^2).
 
-    Increasing in the output: without weights the output itself gives the same order.
+    Increasing in the output: without weights the output itself gives the same order. Rows of weight
+    0 have no label (target 0) and are on neither side.
     """
-    outputs, rows = _chosen(shard, slot, mask)
+    state = shard.state
+    rows = np.empty(shard.n_rows, dtype=np.uint32)
+    found = doubtful_rows(shard.codes, state["target"], state[f"outputs{slot}"], side, rows)
+    rows = rows[:found]
+    outputs = state[f"outputs{slot}"][rows]
     if shard.weights is None:
         return outputs, rows
     up, down = np.maximum(0.0, 1.0 - outputs), np.maximum(0.0, 1.0 + outputs)
@@ -136,7 +137,8 @@ def _switch_costs(shard: Shard, slot: int, mask: np.ndarray) -> tuple[np.ndarray
 
 def unlabeled_outputs(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
     """Outputs of the unlabelled rows."""
-    return _chosen(shard, slot, shard.unlabeled)
+    rows = np.flatnonzero(shard.unlabeled)
+    return shard.state[f"outputs{slot}"][rows], rows
 
 
 def falling_outputs(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
@@ -147,16 +149,12 @@ def falling_outputs(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
 
 def doubtful_positives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
     """What it costs to switch unlabelled rows that are labelled +1 and inside the margin."""
-    state = shard.state
-    inside = state[f"outputs{slot}"] < 1.0
-    return _switch_costs(shard, slot, shard.unlabeled & (state["target"] > 0) & inside)
+    return _switch_costs(shard, slot, 1)
 
 
 def doubtful_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
     """What is gained by switching unlabelled rows that are labelled -1 and inside the margin."""
-    state = shard.state
-    inside = state[f"outputs{slot}"] > -1.0
-    return _switch_costs(shard, slot, shard.unlabeled & (state["target"] < 0) & inside)
+    return _switch_costs(shard, slot, -1)
 
 
 def falling_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
@@ -195,7 +193,7 @@ def restore_labels(shard: Shard, bits: list[np.ndarray]) -> None:
 
 def _up_to(shard: Shard, values: np.ndarray, rows: np.ndarray, last: Ranked) -> np.ndarray:
     """Which (value, row) are not behind `last`."""
-    return (values < last.value) | ((values == last.value) & (rows + shard.start <= last.row))
+    return (values < last.value) | ((values == last.value) & (rows <= last.row - shard.start))
 
 
 def count_positive(shard: Shard, slot: int) -> tuple[int]:
