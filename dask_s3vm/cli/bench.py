@@ -24,6 +24,28 @@ def rounds(rows: tuple[int, ...], repeat: int, dtype: str, as_json: bool) -> Non
         click.echo()
 
 
+def _semi_supervised(method: str) -> click.Command:
+    """Make the command that measures one semi-supervised method."""
+
+    @click.option("--data", type=click.Choice(["text", "intrusion"]), default="text")
+    @click.option("--rows", type=int, multiple=True, default=(20_000, 200_000))
+    @click.option("--labels", type=int, default=1000, show_default=True)
+    @click.option("--lam", type=float, default=1e-3, show_default=True)
+    @click.option("--json", "as_json", is_flag=True)
+    def run(data: str, rows: tuple[int, ...], labels: int, lam: float, as_json: bool) -> None:
+        from dask_s3vm.bench.transductive import measure_transductive
+
+        table = [measure_transductive(method, data, n_rows, labels, lam) for n_rows in rows]
+        show(table, as_json)
+
+    run.__doc__ = f"Units, rounds, objective and error of {method.upper()}, few rows labelled."
+    return bench.command(name=method)(run)
+
+
+tsvm = _semi_supervised("tsvm")
+da = _semi_supervised("da")
+
+
 @bench.command()
 @click.option("--rows", type=int, multiple=True, default=(23_000, 200_000))
 @click.option("--lam", type=float, multiple=True, default=(1e-3, 1e-4, 1e-5))

@@ -56,7 +56,7 @@ class LinearS3VM(LinearClassifier):
     ) -> Iterator[Placed]:
         """Check parameters and data, and have the rows in an engine for a while.
 
-        Sets: n_features_in_, feature_names_in_, classes_.
+        Sets: n_features_in_, feature_names_in_, classes_, n_rounds_.
         """
         self._validate_params()
         start = self._start()
@@ -75,6 +75,7 @@ class LinearS3VM(LinearClassifier):
         finally:
             engine.close()
         self.classes_ = classes
+        self.n_rounds_ = engine.rounds
 
     def _start(self) -> np.ndarray | None:
         """Weights of the last fit, if they are wanted."""

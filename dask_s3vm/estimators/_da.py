@@ -69,6 +69,8 @@ class DAS3VM(TransductiveS3VM):
         yet computed, if X is one.
     n_iter_ : int
         Newton steps, the most over the binary problems.
+    n_rounds_ : int
+        Rounds over the rows, all of them counted.
     termination_ : str
         How the last solve ended: "converged", "precision" or "max_iter".
     history_ : list of dict

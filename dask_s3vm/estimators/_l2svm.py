@@ -59,6 +59,8 @@ class L2SVM(LinearS3VM):
         Minimum of f that was reached.
     n_iter_ : int
         Newton steps, the most over the binary problems.
+    n_rounds_ : int
+        Rounds over the rows, all of them counted.
     termination_ : str
         "converged"; "precision" where rounding allowed no further step; or "max_iter".
     history_ : list of dict
@@ -176,7 +178,7 @@ def l2svm_path(
     guide = clone(models[0])
     solutions, history = guide._solve(X, y, sample_weight, [lams[i] for i in walk])
     for i, solution in zip(walk, solutions, strict=True):
-        for name in ("classes_", "n_features_in_", "feature_names_in_"):
+        for name in ("classes_", "n_features_in_", "feature_names_in_", "n_rounds_"):
             if hasattr(guide, name):
                 setattr(models[i], name, getattr(guide, name))
         models[i]._keep(solution, [row for row in history.rows if row["lam"] == lams[i]])
