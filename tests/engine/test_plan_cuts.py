@@ -112,12 +112,13 @@ def test_without_an_order_vectors_pass_unchanged():
 def test_shard_count_stays_within_its_limits(cost, d, shard_bytes):
     n = plan.shard_count(cost, d, shard_bytes)
     target = shard_bytes // 12
-    assert 1 <= n <= max(8, -(-cost // target))
-    assert n == 1 or n * (2 * d + 1) <= cost
-    free = plan.shard_count(cost, 0, shard_bytes)
-    assert free >= 8 or free in (1, 2, 4)
-    if cost >= 8 * target:
-        assert free == -(-cost // target)
+    fewest = cost // (2**32 - 1) + 1  # entries of a shard are counted by 32 bits
+    assert fewest <= n <= max(8, -(-cost // target), fewest)
+    if n > fewest:
+        assert cost >= 4 * (d + 1)
+        assert n == 2 or cost >= 16 * n * (d + 1)
+    if target >= 16 and cost >= 16 * 8 * target:  # vectors of length 1 are no burden
+        assert plan.shard_count(cost, 0, shard_bytes) == max(fewest, -(-cost // target))
 
 
 def test_columns_are_ordered_by_frequency_and_only_where_it_pays():
