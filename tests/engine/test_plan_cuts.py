@@ -117,7 +117,7 @@ def test_shard_count_stays_within_its_limits(cost, d, shard_bytes):
     if n > fewest:
         assert cost >= 4 * (d + 1)
         assert n == 2 or cost >= 16 * n * (d + 1)
-    if target >= 16 and cost >= 16 * 8 * target:  # vectors of length 1 are no burden
+    if target >= 20 and cost >= 8 * target:  # vectors of length 1 are no burden
         assert plan.shard_count(cost, 0, shard_bytes) == max(fewest, -(-cost // target))
 
 
