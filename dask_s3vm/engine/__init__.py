@@ -10,7 +10,7 @@ group     the shards of one process and the threads that run over them
 protocol  what a solver sees of all this: `Engine`
 local     an engine of one group in this process
 cluster   an engine of one group per dask worker, each an actor
-calls     direct calls to these actors, which never hang
+calls     direct calls to these actors: an answer, or an error that says what failed
 ingest    from (X, y, weights) of any type to a source: checked rows, ready to be placed
 sources   rows in this process; what goes with them
 placement rows on workers, and how shards find their place there

@@ -1,4 +1,4 @@
-"""Direct calls to actors, which never hang and tell a lost worker from a failed operation.
+"""Direct calls to actors, which tell a lost worker from a failed operation.
 
 distributed's own actor proxy sends every call through the scheduler unless the client was made with
 `direct_to_workers`, and leaves a call pending for ever on any failure other than `OSError`. Here a

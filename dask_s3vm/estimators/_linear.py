@@ -70,8 +70,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             return _labels_or(y, predicted, self.classes_)
         if not is_dask(y):
             y = da.from_array(np.asarray(y).reshape(-1), chunks=(block_rows,))
-        elif y.numblocks != predicted.numblocks or y.chunks != predicted.chunks:
-            y = y.rechunk((block_rows,)) if not np.isnan(y.shape[0]) else y
+        elif not np.isnan(y.shape[0]):
+            y = y.rechunk((block_rows,))
         return da.map_blocks(
             _labels_or, y, predicted, classes=self.classes_, dtype=self.classes_.dtype
         )

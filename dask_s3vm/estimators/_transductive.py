@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._progress import callbacks_of
-from dask_s3vm.methods.balance import positive_share, ratio_threshold
+from dask_s3vm.methods.balance import n_predicted_positive, ratio_threshold
 from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask, collect
 from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
 
@@ -125,7 +125,7 @@ class TransductiveS3VM(LinearS3VM):
         engine, bias = rows.engine, float(self.fit_intercept)
         if self.threshold == "ratio":
             return ratio_threshold(engine, solution.w, bias, task.n_positive, task.n_unlabeled)
-        share = positive_share(engine, solution.w, bias) / task.n_unlabeled
+        share = n_predicted_positive(engine, solution.w, bias) / task.n_unlabeled
         if abs(share - task.ratio) > FAR_OFF * min(task.ratio, 1.0 - task.ratio) + 0.02:
             warnings.warn(
                 f"{type(self).__name__}: {100 * share:.1f} % of the unlabelled rows are predicted "

@@ -11,15 +11,10 @@ from dask_s3vm.engine.select import select
 from dask_s3vm.problems.transductive import all_outputs, count_positive, falling_outputs
 
 
-def positive_share(engine: Engine, w: np.ndarray, bias: float) -> int:
-    """Number of unlabelled rows with a positive output at w. Costs: 2 rounds, 1 pass."""
-
-    def count() -> int:
-        engine.each(all_outputs, w, bias)
-        (n,) = engine.sum(count_positive, 0)
-        return int(n)
-
-    return engine.step(count)
+def n_predicted_positive(engine: Engine, w: np.ndarray, bias: float) -> int:
+    """Number of unlabelled rows with a positive output at w. Costs: 1 round, 1 pass."""
+    (n,) = engine.step(lambda: engine.sum(count_positive, w, bias))
+    return int(n)
 
 
 def _clear_of(value: float) -> float:

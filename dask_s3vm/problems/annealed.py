@@ -23,8 +23,8 @@ from dask_s3vm.kernels import annealing, line, passes
 from dask_s3vm.kernels.annealing import LARGE
 from dask_s3vm.problems.base import Point
 from dask_s3vm.problems.l2svm import row_costs
-from dask_s3vm.problems.quadratic import QuadraticProblem, fill_slot, kept, slot_arrays
-from dask_s3vm.problems.transductive import all_outputs, set_known_targets, transductive_loss
+from dask_s3vm.problems.quadratic import fill_slot, kept, slot_arrays
+from dask_s3vm.problems.transductive import SemiSupervisedProblem, all_outputs, set_known_targets
 
 #: Rows whose second derivative is below this part of their cost are left out of H: they lie outside
 #: the margin on the side they are believed to be on. Value and gradient are exact all the same.
@@ -60,7 +60,7 @@ def slope(shard: Shard, here: int, there: int, step: float) -> tuple[Any, ...]:
     return line.annealed_slope(state["target"], state["cost"], state["belief"], *outputs, step)
 
 
-class AnnealedProblem(QuadraticProblem):
+class AnnealedProblem(SemiSupervisedProblem):
     """The problem above, with operations on the beliefs p.
 
     Parameters
@@ -108,14 +108,6 @@ class AnnealedProblem(QuadraticProblem):
             "beliefs", restore_beliefs, point.w, self._bias, self._lam_u, temperature, nu
         )
         return sums
-
-    def transductive_value(self, point: Point) -> float:
-        """Objective with each unlabelled row on the side of its own output.
-
-        Costs: 1 round, no pass over the rows.
-        """
-        (loss,) = self.engine.sum(transductive_loss, point.slot)
-        return 0.5 * loss + 0.5 * self.lam * float(np.add.reduce(point.w * point.w))
 
 
 # Operations on one shard --------------------------------------------------------------------

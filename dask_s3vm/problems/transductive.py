@@ -18,7 +18,19 @@ from dask_s3vm.problems.l2svm import evaluate, hinge_slope, row_costs
 from dask_s3vm.problems.quadratic import QuadraticProblem, slot_arrays
 
 
-class TransductiveProblem(QuadraticProblem):
+class SemiSupervisedProblem(QuadraticProblem):
+    """A problem with unlabelled rows, whatever they are taken for."""
+
+    def transductive_value(self, point: Point) -> float:
+        """Objective with each unlabelled row on the side of its own output.
+
+        Costs: 1 round, no pass over the rows.
+        """
+        (loss,) = self.engine.sum(transductive_loss, point.slot)
+        return 0.5 * loss + 0.5 * self.lam * float(np.add.reduce(point.w * point.w))
+
+
+class TransductiveProblem(SemiSupervisedProblem):
     """The l2-SVM above, with operations on the labels of the unlabelled rows.
 
     Parameters
@@ -53,8 +65,7 @@ class TransductiveProblem(QuadraticProblem):
         threshold = Ranked(-np.inf, -1)
         if n_positive > 0:
             threshold = select(self.engine, n_positive - 1, falling_outputs, 0)
-        self.engine.each(label_top, 0, threshold)
-        self._remember_labels()
+        self._remember(self.engine.each(label_top, 0, threshold))
 
     def switch(self, point: Point, most: int | None) -> int:
         """Swap the labels of pairs of rows that are on the wrong side of each other (1.3.2).
@@ -73,20 +84,12 @@ class TransductiveProblem(QuadraticProblem):
         if pairs:
             last_up = select(self.engine, pairs - 1, doubtful_positives, slot)
             last_down = select(self.engine, pairs - 1, falling_negatives, slot)
-            self.engine.each(swap_labels, slot, last_up, last_down)
-            self._remember_labels()
+            self._remember(self.engine.each(swap_labels, slot, last_up, last_down))
         return pairs
 
-    def transductive_value(self, point: Point) -> float:
-        """Objective with each unlabelled row on the side of its own output.
-
-        Costs: 1 round, no pass over the rows.
-        """
-        (loss,) = self.engine.sum(transductive_loss, point.slot)
-        return 0.5 * loss + 0.5 * self.lam * float(np.add.reduce(point.w * point.w))
-
-    def _remember_labels(self) -> None:
-        self.engine.remember("labels", restore_labels, self.engine.each(label_bits))
+    def _remember(self, bits: list[np.ndarray]) -> None:
+        """Keep the labels, one bit a row, to put them back after a loss."""
+        self.engine.remember("labels", restore_labels, bits)
 
 
 # Operations on one shard --------------------------------------------------------------------
@@ -163,20 +166,25 @@ def falling_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
     return -outputs, rows
 
 
-def label_top(shard: Shard, slot: int, threshold: Ranked) -> None:
-    """Label unlabelled rows +1 up to a place in the order of falling outputs, -1 behind it."""
+def label_top(shard: Shard, slot: int, threshold: Ranked) -> np.ndarray:
+    """Label unlabelled rows +1 up to a place in the order of falling outputs, -1 behind it.
+
+    Returns the labels as bits.
+    """
     values, rows = falling_outputs(shard, slot)
     top = _up_to(shard, values, rows, threshold)
     shard.state["target"][rows] = np.where(top, 1, -1)
+    return label_bits(shard)
 
 
-def swap_labels(shard: Shard, slot: int, last_up: Ranked, last_down: Ranked) -> None:
-    """Swap the labels of doubtful rows up to a place in either order."""
+def swap_labels(shard: Shard, slot: int, last_up: Ranked, last_down: Ranked) -> np.ndarray:
+    """Swap the labels of doubtful rows up to a place in either order; returns them as bits."""
     up, up_rows = doubtful_positives(shard, slot)
     down, down_rows = falling_negatives(shard, slot)
     target = shard.state["target"]
     target[up_rows[_up_to(shard, up, up_rows, last_up)]] = -1
     target[down_rows[_up_to(shard, down, down_rows, last_down)]] = 1
+    return label_bits(shard)
 
 
 def label_bits(shard: Shard) -> np.ndarray:
@@ -196,7 +204,8 @@ def _up_to(shard: Shard, values: np.ndarray, rows: np.ndarray, last: Ranked) -> 
     return (values < last.value) | ((values == last.value) & (rows <= last.row - shard.start))
 
 
-def count_positive(shard: Shard, slot: int) -> tuple[int]:
-    """(number of unlabelled rows with a positive output,)."""
-    outputs, _ = unlabeled_outputs(shard, slot)
+def count_positive(shard: Shard, w: np.ndarray, bias: float) -> tuple[int]:
+    """(number of unlabelled rows with a positive output at w,)."""
+    all_outputs(shard, w, bias)
+    outputs, _ = unlabeled_outputs(shard, 0)
     return (int(np.count_nonzero(outputs > 0)),)
