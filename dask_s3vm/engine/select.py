@@ -32,12 +32,6 @@ class Ranked(NamedTuple):
     row: int
 
 
-def count(engine: Engine, values_of: ValuesOf, *args: Any) -> int:
-    """Count the values. Costs: 1 round."""
-    (n,) = engine.sum(_count, values_of, args)
-    return int(n)
-
-
 def select(engine: Engine, k: int, values_of: ValuesOf, *args: Any) -> Ranked:
     """Find the element at position `k` (from 0) of all values sorted by (value, row).
 
@@ -124,10 +118,6 @@ def _pick(engine: Engine, k: int, n: int, low: int, shift: int) -> Ranked:
 # Operations on one shard --------------------------------------------------------------------
 #
 # The candidates that are left, as (keys, rows) per list, wait in `state` for the next round.
-
-
-def _count(shard: Shard, values_of: ValuesOf, args: tuple[Any, ...]) -> tuple[int]:
-    return (len(values_of(shard, *args)[0]),)
 
 
 def _first_histograms(
