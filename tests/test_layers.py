@@ -31,7 +31,13 @@ ALLOWED = {
         "engine.shard",
         "engine.select",
     ],
-    "features": ["features", "engine.ingest.is_dask", "_config"],
+    "features": [
+        "features",
+        "kernels.rows",
+        "engine.blocks",
+        "engine.ingest.is_dask",
+        "_config",
+    ],
     "estimators": [
         "methods",
         "features",
@@ -40,6 +46,7 @@ ALLOWED = {
         "engine.sources",
         "estimators",
         "exceptions",
+        "_config",
     ],
 }
 
