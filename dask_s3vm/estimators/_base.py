@@ -1,7 +1,7 @@
 """What all linear estimators of this package do alike: take rows in, start, keep what was found."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -57,16 +57,24 @@ class LinearS3VM(KernelParameters, LinearClassifier):
 
     @contextmanager
     def _placed(
-        self, X: Any, y: Any, sample_weight: Any, supervised: bool = False
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        supervised: bool = False,
+        make_map: Callable[[Any], KernelMap | None] | None = None,
     ) -> Iterator[Placed]:
         """Check parameters and data, and have the rows in an engine for a while.
+
+        `make_map` is for estimators that have their own way to make a kernel map of checked rows.
 
         Sets: n_features_in_, feature_names_in_, classes_, n_rounds_, kernel_map_.
         """
         self._validate_params()
         self._check_kernel()
         start = self._start()
-        make_map = self._fit_kernel_map if start is None else self._last_kernel_map
+        if make_map is None:
+            make_map = self._fit_kernel_map if start is None else self._last_kernel_map
         source, kernel_map = take_in(self, X, y, sample_weight, make_map)
         try:
             classes = find_classes(source.summary.labels, self.unlabeled, supervised)

@@ -3,6 +3,7 @@
 kernel_map  landmarks and a basis, so that inner products of features are (nearly) a kernel
 landmarks   which rows are landmarks, and the ranges of the columns, from X of any type
 block_map   the map as the engine sees it
+columns     the exact kernel, column by column, where all rows are in one process
 blas        products that come out the same whatever the number of threads
 """
 

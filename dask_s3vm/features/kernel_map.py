@@ -113,10 +113,10 @@ class KernelMap:
             )
         answer = np.empty((rows.shape[0], *matrix.shape[1:]), dtype=dtype)
         origin = self._origin(rows)
-        landmarks = _prepared(self.kernel, self.landmarks, origin)
+        landmarks = prepared_rows(self.kernel, self.landmarks, origin)
 
         def fill(low: int) -> None:
-            piece = _prepared(self.kernel, rows[low : low + size], origin)
+            piece = prepared_rows(self.kernel, rows[low : low + size], origin)
             padded = piece if callable(self.kernel) else _padded(piece)
             values = kernel_values(padded, landmarks, self.kernel, self.params) @ matrix
             answer[low : low + size] = values[: piece.shape[0]]
@@ -184,26 +184,43 @@ def fit_kernel_map(
         If the kernel is not positive semi-definite on the landmarks, or parameters do not fit.
     """
     check_kernel(kernel, sigma, gamma, kernel_params)
-    by_range = kernel == "rbf" and gamma is None and sigma == "scale"
+    by_range = is_by_range(kernel, sigma, gamma)
     rows, low, high = sample(X, n_components, random_state, by_range)
-    if callable(kernel):
-        params = dict(kernel_params or {})
-    else:
-        if kernel == "rbf" and gamma is None:
-            if by_range:
-                sigma = _sigma_of_range(low, high)
-            gamma = 1.0 / (2.0 * float(sigma) ** 2)
-        if gamma is None:
-            gamma = 1.0 if kernel == "chi2" else 1.0 / rows.shape[1]
-        given = {"gamma": float(gamma), "degree": degree, "coef0": coef0}
-        params = {name: given[name] for name in sorted(KERNEL_PARAMS[kernel])}
-        if kernel in _NEED_DENSE and sp.issparse(rows):
-            rows = rows.toarray()
+    if by_range:
+        sigma = sigma_of_range(low, high)
+    params = resolved_params(kernel, rows.shape[1], sigma, gamma, degree, coef0, kernel_params)
+    if kernel in _NEED_DENSE and sp.issparse(rows):
+        rows = rows.toarray()
     bare = KernelMap(kernel, params, rows, np.empty((rows.shape[0], 0)))
-    prepared = _prepared(kernel, rows, bare._origin(rows))
+    prepared = prepared_rows(kernel, rows, bare._origin(rows))
     with one_blas_thread():
         basis = _inverse_root(kernel_values(prepared, prepared, kernel, params), kernel)
     return KernelMap(kernel, params, rows, basis)
+
+
+def is_by_range(kernel: Any, sigma: Any, gamma: Any) -> bool:
+    """Whether the width of the kernel follows from the ranges of the columns."""
+    return bool(kernel == "rbf" and gamma is None and sigma == "scale")
+
+
+def resolved_params(
+    kernel: str | Callable[..., float],
+    n_features: int,
+    sigma: float | str,
+    gamma: float | None,
+    degree: float,
+    coef0: float,
+    kernel_params: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Parameters as `pairwise_kernels` wants them; sigma is a number where it is used."""
+    if callable(kernel):
+        return dict(kernel_params or {})
+    if kernel == "rbf" and gamma is None:
+        gamma = 1.0 / (2.0 * float(sigma) ** 2)
+    if gamma is None:
+        gamma = 1.0 if kernel == "chi2" else 1.0 / n_features
+    given = {"gamma": float(gamma), "degree": degree, "coef0": coef0}
+    return {name: given[name] for name in sorted(KERNEL_PARAMS[kernel])}
 
 
 def check_kernel(kernel: Any, sigma: Any, gamma: Any, kernel_params: Any) -> None:
@@ -277,7 +294,8 @@ def _inverse_root(gram: np.ndarray, kernel: Any) -> np.ndarray:
     return np.ascontiguousarray(vectors * (np.sign(extreme) / np.sqrt(values[keep])))
 
 
-def _sigma_of_range(low: np.ndarray | None, high: np.ndarray | None) -> float:
+def sigma_of_range(low: np.ndarray | None, high: np.ndarray | None) -> float:
+    """Return what sigma="scale" means for columns of these ranges."""
     assert low is not None
     assert high is not None
     diagonal = float(np.sqrt(np.sum((high - low) ** 2)))
@@ -286,7 +304,7 @@ def _sigma_of_range(low: np.ndarray | None, high: np.ndarray | None) -> float:
     return SCALE * diagonal or 1.0  # all rows alike: any width does
 
 
-def _prepared(kernel: Any, rows: Any, origin: np.ndarray | None) -> Any:
+def prepared_rows(kernel: Any, rows: Any, origin: np.ndarray | None) -> Any:
     """Rows in float64, in the form that the kernel wants."""
     if sp.issparse(rows):
         if kernel in _NEED_DENSE:

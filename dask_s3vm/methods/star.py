@@ -1,0 +1,222 @@
+"""STAR-SVM: self-training with adaptive regularisation (Cheung & Li, Algorithms 1 and 2).
+
+An SVM without offset is trained on the rows that have a label; of the others, those of extreme
+output get one, for good; their losses count gamma^k as much as given labels' if it was stage k;
+and so on until every row has a label. Each training starts from the last one's dual variables.
+
+Where the paper as printed and its authors' program differ, this is the program:
+
+* tau of Algorithm 1 is (labels assigned so far) / u_0, not 1 / u_0: the first stage takes the
+  largest and the smallest output only, later ones more and more.
+* C+ = 2 (1 - r) C and C- = 2 r C with r the share of positive rows (eq. 21 has r and 1 - r, with
+  which the rare class would count less): a class counts more the rarer it is, and r = 1/2 changes
+  nothing. Given labels are weighted so too, with gamma^0.
+
+A training is skipped where the gap after the new rows have joined, known from their outputs alone
+(eq. 15), is within the tolerance already. With gamma^k small that is soon the case: a late stage
+then reads no row.
+"""
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.engine.shard import Shard
+from dask_s3vm.methods.base import History
+from dask_s3vm.problems.dual import GIVEN, Certificate, DualProblem
+from dask_s3vm.problems.kernel_dual import ColumnsOf, KernelDual
+from dask_s3vm.problems.sharded_dual import ShardedDual
+
+#: How classes are weighted; see `class_costs`.
+WEIGHTINGS = ("minority", "printed", "none")
+
+
+@dataclass(frozen=True)
+class StarSettings:
+    """Parameters of a fit: see `estimators.STARSVM`."""
+
+    confidence: float
+    tol: float
+    max_iter: int
+    max_stages: int | None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What self-training found.
+
+    labels : +1 or -1 of each row; 0 for rows of weight 0 without a label.
+    stages : stage in which a row got its label; 0 given, below 0 never.
+    ranking : label times the number of rows that had none before that stage (u_0 + 1 if given).
+    """
+
+    labels: np.ndarray
+    stages: np.ndarray
+    ranking: np.ndarray
+    certificate: Certificate
+    n_stages: int
+    termination: str
+
+
+def class_costs(C: float, ratio: float, weighting: str) -> tuple[float, float]:
+    """Return (C+, C-) for a share `ratio` of positive rows."""
+    if weighting == "none":
+        return C, C
+    if weighting == "printed":  # eq. (21), made neutral at 1/2
+        ratio = 1.0 - ratio
+    return 2.0 * (1.0 - ratio) * C, 2.0 * ratio * C
+
+
+def thresholds(high: float, low: float, n_assigned: int, n_unlabeled: int) -> tuple[float, float]:
+    """Algorithm 1: outputs from which on, upwards and downwards, rows are labelled."""
+    keep = 1.0 - n_assigned / n_unlabeled
+    return keep * high, keep * low
+
+
+def self_train(
+    problem: DualProblem,
+    costs: tuple[float, float],
+    settings: StarSettings,
+    history: History,
+    positive: int,
+) -> Trained:
+    """Algorithm 2.
+
+    Parameters
+    ----------
+    problem : rows with given labels in training, all others waiting.
+    costs : (C+, C-).
+    settings : parameters.
+    history : takes one row per stage, numbered from 0: the training on given labels.
+    positive : class number, for the history.
+    """
+    n_unlabeled = problem.n_waiting
+    stage, before, worst = 0, [n_unlabeled + 1], "converged"
+    began = time.perf_counter()
+    last = problem.solve(settings.tol, settings.max_iter)
+    worst = _worse(worst, last)
+    extremes = problem.score() if problem.n_waiting else None
+    _report(history, positive, stage, problem, (0, 0), 0.0, last, began)
+    while extremes is not None:
+        began = time.perf_counter()
+        stage += 1
+        before.append(problem.n_waiting)
+        assigned = n_unlabeled - problem.n_waiting
+        above, below = thresholds(*extremes, assigned, n_unlabeled)
+        if stage == settings.max_stages:
+            above, below, worst = -np.inf, np.inf, "max_stages"
+        weight = settings.confidence**stage
+        new = problem.accept(above, below, weight * costs[0], weight * costs[1], stage)
+        last = replace(last, primal=last.primal + new.loss, gap=last.gap + new.loss, steps=0)
+        extremes = new.left if problem.n_waiting else None
+        if extremes is None or last.gap > settings.tol * last.primal:
+            last = problem.solve(settings.tol, settings.max_iter, fresh=extremes is None)
+            worst = _worse(worst, last)
+            extremes = None if extremes is None else problem.score()
+        tau = assigned / n_unlabeled
+        _report(history, positive, stage, problem, new[:2], tau, last, began)
+    labels, stages = problem.labels()
+    size = np.append(before, 0)[np.maximum(stages, -1)]  # the last entry: never labelled
+    return Trained(labels, stages, labels * size, last, stage, worst)
+
+
+def kernel_problem(
+    columns_of: ColumnsOf,
+    diagonal: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray | None,
+    positive: int,
+    costs: tuple[float, float],
+) -> KernelDual:
+    """Make the problem of one class against the others, on kernel columns."""
+    target = np.where(codes < 0, 0, np.where(codes == positive, 1, -1))
+    cost = np.where(target > 0, *costs) * (1.0 if weights is None else weights)
+    return KernelDual(columns_of, diagonal, target, cost, weights)
+
+
+def train_sharded(
+    engine: Engine,
+    class_costs: np.ndarray,
+    costs: tuple[float, float],
+    settings: StarSettings,
+    history: History,
+    positive: int,
+) -> tuple[np.ndarray, Trained]:
+    """Run `self_train` on rows in shards, as one transaction.
+
+    Dual variables stay in the shards: if a worker is lost the whole of it starts again, and comes
+    to the same end. Returns the weights, in internal order, too.
+
+    class_costs : cost of a row with a given label, by its class.
+    """
+    mark = len(history.rows)
+
+    def attempt() -> tuple[np.ndarray, Trained]:
+        del history.rows[mark:]
+        problem = ShardedDual(engine, positive, class_costs)
+        trained = self_train(problem, costs, settings, history, positive)
+        return problem.w, trained
+
+    return engine.step(attempt)
+
+
+def earliest_class(trained: list[Trained]) -> np.ndarray:
+    """Class of each row by section III-D; -1 for rows that no training labelled.
+
+    The one whose training labelled it positive in the earliest stage; if none did, the one that
+    labelled it negative in the latest. Where stages tie, by ranking score, then by class number.
+    """
+    stages = np.stack([one.stages for one in trained])
+    labels = np.stack([one.labels for one in trained])
+    last = int(stages.max()) + 1
+    order = np.where(labels > 0, 2 * last - stages, stages)
+    ranking = np.stack([one.ranking for one in trained]).astype(np.float64)
+    ranking[order < order.max(axis=0)] = -np.inf
+    return np.where(stages[0] < GIVEN, -1, ranking.argmax(axis=0))
+
+
+def class_codes(engine: Engine) -> tuple[np.ndarray, np.ndarray | None]:
+    """Class numbers and sample weights of all rows. Costs: 1 round; up to 12 bytes a row."""
+    found = engine.step(lambda: engine.each(take_codes))
+    codes = np.concatenate([one[0] for one in found])
+    if found[0][1] is None:
+        return codes, None
+    return codes, np.concatenate([one[1] for one in found])
+
+
+def take_codes(shard: Shard) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """(class numbers, sample weights) of a shard."""
+    return shard.codes, shard.weights
+
+
+def _worse(worst: str, certificate: Certificate) -> str:
+    """Keep the worst ending of all solves but a mere loss of precision."""
+    return certificate.termination if certificate.termination == "max_iter" else worst
+
+
+def _report(
+    history: History,
+    positive: int,
+    stage: int,
+    problem: DualProblem,
+    counts: tuple[int, int],
+    tau: float,
+    certificate: Certificate,
+    began: float,
+) -> None:
+    history.add(
+        {
+            "class": positive,
+            "stage": stage,
+            "tau": tau,
+            "n_positive": counts[0],
+            "n_negative": counts[1],
+            "n_waiting": problem.n_waiting,
+            "objective": certificate.primal,
+            "gap": certificate.gap,
+            "steps": certificate.steps,
+            "seconds": time.perf_counter() - began,
+        }
+    )

@@ -1,0 +1,132 @@
+"""The dual in this process, on columns of the kernel matrix that are made when first needed.
+
+TWO-SVM's greedy ascent in one variable (Steinwart, Hush & Scovel 2011, Algorithm 1). Only rows that
+ever take a step need their column, which as a rule are few: memory is 8 n bytes for each of them.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dask_s3vm.kernels import ascent, greedy
+from dask_s3vm.problems.dual import GIVEN, LEFT_OUT, Accepted, Certificate, Extremes
+
+#: Columns that are made at a time.
+BATCH = 32
+
+#: Row numbers -> the columns of K of these rows, (m, n).
+ColumnsOf = Callable[[np.ndarray], np.ndarray]
+
+
+class KernelDual:
+    """See `dual.DualProblem`.
+
+    Parameters
+    ----------
+    columns_of, diagonal : the kernel.
+    target : +1 or -1 of rows with a label, 0 for the others.
+    cost : C_i of rows with a label.
+    weights : sample weights, or None for ones.
+    """
+
+    def __init__(
+        self,
+        columns_of: ColumnsOf,
+        diagonal: np.ndarray,
+        target: np.ndarray,
+        cost: np.ndarray,
+        weights: np.ndarray | None,
+    ) -> None:
+        n = len(target)
+        self._columns_of = columns_of
+        self._diagonal = diagonal
+        self.target = target.astype(np.int8)
+        self.cost = np.where(target != 0, cost, 0.0)
+        self._weights = np.empty(0) if weights is None else weights
+        self.stage = np.where(target != 0, GIVEN, ascent.WAITING).astype(np.int32)
+        if weights is not None:
+            self.stage[(target == 0) & (weights == 0)] = LEFT_OUT
+        self.n_waiting = int(np.count_nonzero(self.stage == ascent.WAITING))
+        self.alpha = np.zeros(n)
+        self.outputs = np.zeros(n)
+        self._place = np.full(n, -1, dtype=np.int64)
+        self._columns = np.empty((0, n))
+        self._n_columns = 0
+
+    def solve(self, tol: float, max_iter: int, fresh: bool = False) -> Certificate:
+        """See `dual.DualProblem`; at most `max_iter` steps for each row in training."""
+        rows = np.flatnonzero(self.cost > 0)
+        if fresh:
+            self._refresh()
+        most, done = max_iter * max(len(rows), 1), 0
+        while True:
+            ended, steps, primal, gap = greedy.greedy_ascent(
+                rows,
+                self.target,
+                self.cost,
+                self._diagonal,
+                self._place,
+                self._columns,
+                tol,
+                most - done,
+                self.alpha,
+                self.outputs,
+            )
+            done += steps
+            if ended < 0:
+                names = {greedy.CONVERGED: "converged", greedy.PRECISION: "precision"}
+                return Certificate(primal, gap, done, names.get(ended, "max_iter"))
+            self._make_columns(self._wanted(rows))
+
+    def score(self) -> Extremes:
+        """See `dual.DualProblem`; outputs are at hand."""
+        waiting = self.outputs[self.stage == ascent.WAITING]
+        return Extremes(float(waiting.max()), float(waiting.min()))
+
+    def accept(
+        self, above: float, below: float, positive_cost: float, negative_cost: float, stage: int
+    ) -> Accepted:
+        """See `dual.DualProblem`."""
+        n_positive, n_negative, loss, high, low = ascent.accept(
+            self.outputs,
+            above,
+            below,
+            stage,
+            positive_cost,
+            negative_cost,
+            self._weights,
+            self.target,
+            self.cost,
+            self.stage,
+        )
+        self.n_waiting -= n_positive + n_negative
+        return Accepted(n_positive, n_negative, loss, Extremes(high, low))
+
+    def labels(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `dual.DualProblem`."""
+        return self.target, self.stage
+
+    def _wanted(self, rows: np.ndarray) -> np.ndarray:
+        """Rows without a column that add most to the gap: they are the next to take a step."""
+        rows = rows[self._place[rows] < 0]
+        slope = 1.0 - self.target[rows] * self.outputs[rows]
+        terms = self.cost[rows] * np.maximum(0.0, slope)  # no column, no step: alpha is 0
+        return np.sort(rows[np.argsort(-terms, kind="stable")[:BATCH]])
+
+    def _make_columns(self, rows: np.ndarray) -> None:
+        end = self._n_columns + len(rows)
+        if end > len(self._columns):
+            n = len(self.alpha)
+            larger = np.empty((min(max(end, 2 * len(self._columns)), n), n))
+            larger[: self._n_columns] = self._columns[: self._n_columns]
+            self._columns = larger
+        self._columns[self._n_columns : end] = self._columns_of(rows)
+        self._place[rows] = np.arange(self._n_columns, end)
+        self._n_columns = end
+
+    def _refresh(self) -> None:
+        """Compute the outputs anew from alpha: each step has added a rounding error."""
+        used = np.flatnonzero(self.alpha)
+        self.outputs[:] = 0.0
+        for i in used:
+            self.outputs += self.target[i] * self.alpha[i] * self._columns[self._place[i]]

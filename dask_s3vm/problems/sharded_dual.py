@@ -1,0 +1,216 @@
+"""The dual on rows in shards: coordinate ascent within each, put together as in CoCoA+.
+
+A round: every shard looks at its rows in training at the common w, which gives the duality gap
+there, takes some steps on a model of D in which the other shards are allowed for by a factor
+(Ma et al. 2015, sigma'), and returns the sum of what it would add to w. D along that sum is a
+parabola: its best step, of at most 1 for the box's sake, is taken. D never falls, whatever the
+factor: it may be smaller than the number of shards, which is safe without a line search and slow.
+
+Row state in a shard: `star_target` (y, 0 while waiting), `star_cost` (C), `star_alpha`,
+`star_change` (what the last round proposed), `star_outputs`, `star_stage`, `star_norms`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.engine.shard import Shard
+from dask_s3vm.kernels import ascent
+from dask_s3vm.problems.dual import GIVEN, LEFT_OUT, Accepted, Certificate, Extremes
+
+#: Times that a shard goes through its rows in a round.
+EPOCHS = 5
+
+#: Rows whose part of the gap is below this share of what is allowed, spread evenly, take no step.
+NEGLIGIBLE = 0.25
+
+#: Steps beyond this mean that the factor allows too much for other shards, below 1 too little.
+LONG_STEP = 1.3
+
+#: A round that gains less than this part of P has met rounding errors.
+NO_GAIN = 1e-30
+
+
+class ShardedDual:
+    """See `dual.DualProblem`; each operation is rounds over the rows.
+
+    Parameters
+    ----------
+    engine : the rows; their codes are class numbers, -1 where unlabelled.
+    positive : the class number that is +1.
+    costs : C_i of labelled rows by their class, times their sample weight.
+    """
+
+    def __init__(self, engine: Engine, positive: int, costs: np.ndarray) -> None:
+        self._engine = engine
+        self.w = np.zeros(engine.layout.n_features + 1)  # the bias stays 0
+        waiting, training = engine.sum(begin, positive, costs)
+        self.n_waiting = int(waiting)
+        self._n_training = int(training)
+        self._factor = float(engine.layout.n_shards)
+        self._step = 0.0  # of what the shards have proposed
+
+    def solve(self, tol: float, max_iter: int, fresh: bool = False) -> Certificate:
+        """See `dual.DualProblem`; at most `max_iter` rounds.
+
+        Costs: 1 round each, 1 pass over the rows in training and a few over those that add to the
+        gap; d + 1 numbers to and from each group.
+        """
+        floor = 0.0
+        if fresh:
+            (self.w,) = self._engine.sum(expand, self._step)
+            self._step = 0.0
+        for done in range(max_iter + 1):
+            change, added, loss, gap, _ = self._engine.sum(
+                propose, self.w, self._step, self._factor, floor, done
+            )
+            self._step = 0.0
+            primal = 0.5 * _dot(self.w, self.w) + loss
+            if gap <= tol * primal:
+                return Certificate(primal, gap, done, "converged")
+            slope, curvature = added - _dot(self.w, change), _dot(change, change)
+            if not slope > NO_GAIN * primal:
+                return Certificate(primal, gap, done, "precision")
+            if done == max_iter:
+                break
+            best = slope / curvature if curvature > 0.0 else np.inf
+            self._step = min(1.0, best)
+            self.w = self.w + self._step * change
+            self._adapt(best)
+            floor = NEGLIGIBLE * tol * primal / self._n_training
+        return Certificate(primal, gap, max_iter, "max_iter")
+
+    def score(self) -> Extremes:
+        """See `dual.DualProblem`. Costs: 1 round, 1 pass over the waiting rows."""
+        return _widest(self._engine.each(score, self.w))
+
+    def accept(
+        self, above: float, below: float, positive_cost: float, negative_cost: float, stage: int
+    ) -> Accepted:
+        """See `dual.DualProblem`. Costs: 1 round, no pass over the rows."""
+        found = self._engine.each(accept, above, below, stage, positive_cost, negative_cost)
+        n_positive, n_negative = (sum(one[place] for one in found) for place in (0, 1))
+        loss = float(np.add.reduce([one[2] for one in found]))
+        self.n_waiting -= n_positive + n_negative
+        self._n_training += n_positive + n_negative
+        return Accepted(n_positive, n_negative, loss, _widest([one[3:] for one in found]))
+
+    def labels(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `dual.DualProblem`. Costs: 1 round; 5 bytes a row to the client."""
+        found = self._engine.each(take_labels)
+        return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
+
+    def _adapt(self, best: float) -> None:
+        """Let the next round's factor follow the step that this one's was good for."""
+        most = float(self._engine.layout.n_shards)
+        if best > LONG_STEP:
+            self._factor = max(1.0, self._factor / min(best, 2.0))
+        elif best < 1.0:
+            self._factor = min(most, self._factor / max(best, 0.5))
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.add.reduce(a * b))
+
+
+def _widest(pairs: list[Any]) -> Extremes:
+    return Extremes(max(high for high, _ in pairs), min(low for _, low in pairs))
+
+
+# Operations on one shard --------------------------------------------------------------------
+
+
+def begin(shard: Shard, positive: int, costs: np.ndarray) -> tuple[int, int]:
+    """Set up row state; returns (rows that wait for a label, rows in training)."""
+    codes, state = shard.codes, shard.state
+    assert codes is not None, "labels are needed"
+    n = shard.n_rows
+    given = codes >= 0
+    state["star_target"] = np.where(given, np.where(codes == positive, 1, -1), 0).astype(np.int8)
+    cost = np.where(given, costs[codes], 0.0)
+    state["star_cost"] = cost if shard.weights is None else cost * shard.weights
+    stage = np.where(given, GIVEN, ascent.WAITING).astype(np.int32)
+    stage[~given & ~shard.unlabeled] = LEFT_OUT
+    state["star_stage"] = stage
+    for name in ("star_alpha", "star_change", "star_outputs"):
+        state[name] = np.zeros(n)
+    state["star_work"] = np.zeros(n, dtype=np.uint32)
+    if "star_norms" not in state:
+        state["star_norms"] = np.zeros(n)
+        ascent.squared_norms(shard.rows, state["star_norms"])
+    waiting = np.count_nonzero(stage == ascent.WAITING)
+    return int(waiting), int(np.count_nonzero(state["star_cost"]))
+
+
+def propose(
+    shard: Shard, w: np.ndarray, step: float, factor: float, floor: float, seed: int
+) -> tuple[Any, ...]:
+    """Take the last round's step, look at the gap, and propose a change of w.
+
+    Returns (change of w, sum of the changes of alpha, loss, gap, rows that took part).
+    """
+    state = shard.state
+    target, cost, alpha = state["star_target"], state["star_cost"], state["star_alpha"]
+    change, work = state["star_change"], state["star_work"]
+    ascent.apply_change(step, cost, alpha, change)
+    pair = shard.pair(w)
+    loss, _, gap, n = ascent.duality_gap(
+        shard.rows, target, cost, alpha, pair, floor, state["star_outputs"], work
+    )
+    added = ascent.ascend(
+        shard.rows,
+        work[:n],
+        target,
+        cost,
+        alpha,
+        state["star_norms"],
+        factor,
+        EPOCHS,
+        1 + seed + (shard.number << 20),
+        pair,
+        change,
+    )
+    return shard.take(pair), added, loss, gap, n
+
+
+def expand(shard: Shard, step: float) -> tuple[np.ndarray]:
+    """(sum_i y_i alpha_i x_i,), after the last round's step."""
+    state = shard.state
+    ascent.apply_change(step, state["star_cost"], state["star_alpha"], state["star_change"])
+    pair = shard.pair(np.zeros(shard.n_features + 1))
+    ascent.expand(shard.rows, state["star_target"], state["star_alpha"], pair)
+    return (shard.take(pair),)
+
+
+def score(shard: Shard, w: np.ndarray) -> tuple[float, float]:
+    """Outputs of the waiting rows: the largest and the smallest."""
+    state = shard.state
+    return ascent.score_waiting(
+        shard.rows, state["star_stage"], shard.pair(w), state["star_outputs"]
+    )
+
+
+def accept(
+    shard: Shard, above: float, below: float, stage: int, positive: float, negative: float
+) -> tuple[Any, ...]:
+    """Label waiting rows; see `ascent.accept`."""
+    state = shard.state
+    weights = np.empty(0) if shard.weights is None else shard.weights
+    return ascent.accept(
+        state["star_outputs"],
+        above,
+        below,
+        stage,
+        positive,
+        negative,
+        weights,
+        state["star_target"],
+        state["star_cost"],
+        state["star_stage"],
+    )
+
+
+def take_labels(shard: Shard) -> tuple[np.ndarray, np.ndarray]:
+    """(label, stage) of each row."""
+    return shard.state["star_target"], shard.state["star_stage"]
