@@ -21,6 +21,10 @@ from dask_s3vm.methods.star import WEIGHTINGS, StarSettings, class_costs, earlie
 #: solver="auto" works on exact kernel columns up to so many rows.
 EXACT_ROWS = 10_000
 
+#: Gap, as a part of the objective, at which stages before the last are left where a training takes
+#: rounds over the rows; on exact columns all are trained to `tol`.
+LOOSE = 1e-2
+
 
 class STARSVM(LinearS3VM):
     """Self-training SVM with adaptive regularisation (STAR-SVM).
@@ -80,12 +84,17 @@ class STARSVM(LinearS3VM):
         Draws the landmarks.
     unlabeled : int, str or None, default=-1
         Mark of rows without a label.
-    tol : float, default=1e-4
-        A training stops when the duality gap is at most this part of the objective.
+    tol : float, default=1e-3
+        The last training stops when the duality gap is at most this part of the objective. So do
+        those before it where the solver is exact; where it is sharded, at 1e-2 or this, if larger.
     max_iter : int, default=1000
         Most rounds of a training (sharded), or steps for each of its rows (exact).
     max_stages : int or None, default=None
         Most stages; the last one labels all rows that are left. None: until there are none.
+    min_share : float, default=0.0
+        Least share of the unlabelled rows that a stage labels, by a larger tau. Algorithm 1 alone (0)
+        takes two rows a stage for a number of stages that grows with the root of the rows, and all
+        but a few labels then count for nothing (confidence^100): 0.01 helps on 100,000 rows.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
     verbose : bool, default=False
@@ -161,6 +170,7 @@ class STARSVM(LinearS3VM):
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_stages": [Interval(Integral, 1, None, closed="left"), None],
+        "min_share": [Interval(Real, 0, 1, closed="both")],
         "callbacks": [callable, list, tuple, None],
         "verbose": ["verbose"],
     }
@@ -182,9 +192,10 @@ class STARSVM(LinearS3VM):
         kernel_params: dict[str, Any] | None = None,
         random_state: Any = None,
         unlabeled: int | str | None = -1,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         max_iter: int = 1000,
         max_stages: int | None = None,
+        min_share: float = 0.0,
         callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None = None,
         verbose: bool = False,
     ) -> None:
@@ -205,6 +216,7 @@ class STARSVM(LinearS3VM):
         self.tol = tol
         self.max_iter = max_iter
         self.max_stages = max_stages
+        self.min_share = min_share
         self.callbacks = callbacks
         self.verbose = verbose
 
@@ -244,7 +256,14 @@ class STARSVM(LinearS3VM):
                     stacklevel=2,
                 )
             costs = [class_costs(self.C, ratio, self.weighting) for ratio in ratios]
-            settings = StarSettings(self.confidence, self.tol, self.max_iter, self.max_stages)
+            settings = StarSettings(
+                self.confidence,
+                self.tol,
+                self.tol if columns else max(self.tol, LOOSE),
+                self.max_iter,
+                self.max_stages,
+                self.min_share,
+            )
             history = History(callbacks_of(self.callbacks, self.verbose))
             if columns:
                 fitted = fit_exact(rows, columns[0], costs, settings, history)

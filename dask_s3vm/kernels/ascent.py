@@ -191,6 +191,33 @@ def score_waiting(
 
 
 @njit(nogil=True, cache=True)
+def doubts(
+    outputs: np.ndarray,
+    stage: np.ndarray,
+    high: float,
+    low: float,
+    values: np.ndarray,
+    rows: np.ndarray,
+) -> int:
+    """List the waiting rows with minus their relative confidence: output over the extreme of its
+    side, 0 for an output of 0. Returns how many.
+    """  # noqa: D205
+    n = 0
+    for i in range(stage.size):
+        if stage[i] == WAITING:
+            o = outputs[i]
+            c = 0.0
+            if o > 0.0:
+                c = o / high
+            elif o < 0.0:
+                c = o / low
+            values[n] = -c
+            rows[n] = i
+            n += 1
+    return n
+
+
+@njit(nogil=True, cache=True)
 def accept(
     outputs: np.ndarray,
     above: float,

@@ -17,6 +17,7 @@ A training is skipped where the gap after the new rows have joined, known from t
 then reads no row.
 """
 
+import math
 import time
 from dataclasses import dataclass, replace
 
@@ -25,7 +26,7 @@ import numpy as np
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.methods.base import History
-from dask_s3vm.problems.dual import GIVEN, Certificate, DualProblem
+from dask_s3vm.problems.dual import GIVEN, Certificate, DualProblem, Extremes
 from dask_s3vm.problems.kernel_dual import ColumnsOf, KernelDual
 from dask_s3vm.problems.sharded_dual import ShardedDual
 
@@ -35,12 +36,17 @@ WEIGHTINGS = ("minority", "printed", "none")
 
 @dataclass(frozen=True)
 class StarSettings:
-    """Parameters of a fit: see `estimators.STARSVM`."""
+    """Parameters of a fit: see `estimators.STARSVM`.
+
+    tol, stage_tol : gaps at which the last training and those before it stop.
+    """
 
     confidence: float
     tol: float
+    stage_tol: float
     max_iter: int
     max_stages: int | None
+    min_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -69,10 +75,13 @@ def class_costs(C: float, ratio: float, weighting: str) -> tuple[float, float]:
     return 2.0 * (1.0 - ratio) * C, 2.0 * ratio * C
 
 
-def thresholds(high: float, low: float, n_assigned: int, n_unlabeled: int) -> tuple[float, float]:
-    """Algorithm 1: outputs from which on, upwards and downwards, rows are labelled."""
+def keep_from(
+    problem: DualProblem, extremes: Extremes, n_assigned: int, n_unlabeled: int, min_share: float
+) -> float:
+    """1 - tau of Algorithm 1, or less, so that a share `min_share` of the rows is taken."""
     keep = 1.0 - n_assigned / n_unlabeled
-    return keep * high, keep * low
+    wanted = min(math.ceil(min_share * n_unlabeled), problem.n_waiting)
+    return min(keep, problem.confidence(wanted, extremes)) if wanted > 0 else keep
 
 
 def self_train(
@@ -95,7 +104,8 @@ def self_train(
     n_unlabeled = problem.n_waiting
     stage, before, worst = 0, [n_unlabeled + 1], "converged"
     began = time.perf_counter()
-    last = problem.solve(settings.tol, settings.max_iter)
+    tol = settings.stage_tol if problem.n_waiting else settings.tol
+    last = problem.solve(tol, settings.max_iter)
     worst = _worse(worst, last)
     extremes = problem.score() if problem.n_waiting else None
     _report(history, positive, stage, problem, (0, 0), 0.0, last, began)
@@ -104,19 +114,22 @@ def self_train(
         stage += 1
         before.append(problem.n_waiting)
         assigned = n_unlabeled - problem.n_waiting
-        above, below = thresholds(*extremes, assigned, n_unlabeled)
+        keep = keep_from(problem, extremes, assigned, n_unlabeled, settings.min_share)
+        above, below = keep * extremes.high, keep * extremes.low
         if stage == settings.max_stages:
             above, below, worst = -np.inf, np.inf, "max_stages"
         weight = settings.confidence**stage
         new = problem.accept(above, below, weight * costs[0], weight * costs[1], stage)
         last = replace(last, primal=last.primal + new.loss, gap=last.gap + new.loss, steps=0)
         extremes = new.left if problem.n_waiting else None
-        if extremes is None or last.gap > settings.tol * last.primal:
-            last = problem.solve(settings.tol, settings.max_iter, fresh=extremes is None)
+        if extremes is None:
+            last = problem.solve(settings.tol, settings.max_iter, fresh=True)
             worst = _worse(worst, last)
-            extremes = None if extremes is None else problem.score()
-        tau = assigned / n_unlabeled
-        _report(history, positive, stage, problem, new[:2], tau, last, began)
+        elif last.gap > tol * last.primal:
+            last = problem.solve(tol, settings.max_iter)
+            worst = _worse(worst, last)
+            extremes = problem.score()
+        _report(history, positive, stage, problem, new[:2], 1.0 - keep, last, began)
     labels, stages = problem.labels()
     size = np.append(before, 0)[np.maximum(stages, -1)]  # the last entry: never labelled
     return Trained(labels, stages, labels * size, last, stage, worst)

@@ -63,6 +63,13 @@ class DualProblem(Protocol):
         """Outputs of the waiting rows."""
         ...
 
+    def confidence(self, n: int, extremes: Extremes) -> float:
+        """Return the n-th largest (from 1) relative confidence of the waiting rows.
+
+        That is output / high of a positive output, output / low of a negative one, from 0 to 1.
+        """
+        ...
+
     def accept(
         self, above: float, below: float, positive_cost: float, negative_cost: float, stage: int
     ) -> Accepted:

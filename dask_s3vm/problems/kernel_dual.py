@@ -83,6 +83,12 @@ class KernelDual:
         waiting = self.outputs[self.stage == ascent.WAITING]
         return Extremes(float(waiting.max()), float(waiting.min()))
 
+    def confidence(self, n: int, extremes: Extremes) -> float:
+        """See `dual.DualProblem`."""
+        values, rows = np.empty(len(self.stage)), np.empty(len(self.stage), dtype=np.uint32)
+        count = ascent.doubts(self.outputs, self.stage, *extremes, values, rows)
+        return -float(np.partition(values[:count], n - 1)[n - 1])
+
     def accept(
         self, above: float, below: float, positive_cost: float, negative_cost: float, stage: int
     ) -> Accepted:
