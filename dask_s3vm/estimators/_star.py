@@ -16,7 +16,7 @@ from dask_s3vm.exceptions import ConvergenceWarning
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.columns import KernelColumns, all_rows, beside, block_rows, kernel_columns
 from dask_s3vm.methods.base import History
-from dask_s3vm.methods.star import WEIGHTINGS, StarSettings, class_costs, earliest_class
+from dask_s3vm.methods.star import ENDINGS, WEIGHTINGS, StarSettings, class_costs, earliest_class
 
 #: solver="auto" works on exact kernel columns up to so many rows.
 EXACT_ROWS = 10_000
@@ -92,9 +92,9 @@ class STARSVM(LinearS3VM):
     max_stages : int or None, default=None
         Most stages; the last one labels all rows that are left. None: until there are none.
     min_share : float, default=0.0
-        Least share of the unlabelled rows that a stage labels, by a larger tau. Algorithm 1 alone (0)
-        takes two rows a stage for a number of stages that grows with the root of the rows, and all
-        but a few labels then count for nothing (confidence^100): 0.01 helps on 100,000 rows.
+        Least share of the unlabelled rows that a stage labels, by a larger tau. Algorithm 1 alone
+        (0) begins with many stages of two rows, the more the more rows there are, and labels after
+        these count for nothing (confidence^100 C). On 100,000 rows 0.01 is far better than 0.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
     verbose : bool, default=False
@@ -131,7 +131,8 @@ class STARSVM(LinearS3VM):
     n_rounds_ : int
         Rounds over the rows, all of them counted.
     termination_ : str
-        "converged", "max_stages", or "max_iter" if a training ended by that.
+        "converged"; "precision" if rounding allowed no smaller gap; "max_stages" if that was met;
+        "max_iter" if a training ended by that.
     history_ : list of dict
         One row per stage: rows labelled, tau, objective, gap, steps, seconds.
     n_features_in_ : int
@@ -312,8 +313,7 @@ class STARSVM(LinearS3VM):
         self.objective_ = float(objective[0]) if binary else objective
         self.gap_ = float(gap[0]) if binary else gap
         self.n_iter_ = max(1, *(one.n_stages for one in trained))
-        order = ("converged", "max_stages", "max_iter")
-        self.termination_ = max((one.termination for one in trained), key=order.index)
+        self.termination_ = max((one.termination for one in trained), key=ENDINGS.index)
         self.history_ = history.rows
         if self.termination_ == "max_iter":
             warnings.warn(

@@ -89,7 +89,8 @@ def duality_gap(
     """Look at the rows in training (cost > 0) at the weights in `pair`.
 
     Returns (sum_i C_i max(0, g_i), sum_i alpha_i, gap, m) with g_i = 1 - y_i o_i and the gap as a
-    sum of terms >= 0 (Lemma 3); the first m of `work` are the rows whose term is above `floor`.
+    sum of terms >= 0 (Lemma 3). The first m of `work` are the rows that steps are to be taken in:
+    those whose term is above `floor`, and those inside the box, which must follow when others move.
     """
     loss, total, gap = 0.0, 0.0, 0.0
     n = 0
@@ -108,7 +109,7 @@ def duality_gap(
         else:
             term = -a * g
         gap += term
-        if term > floor:
+        if term > floor or 0.0 < a < c:
             work[n] = i
             n += 1
     return loss, total, gap, n
@@ -124,19 +125,23 @@ def ascend(
     norms: np.ndarray,
     scale: float,
     epochs: int,
+    enough: float,
     seed: int,
     pair: np.ndarray,
     change: np.ndarray,
 ) -> float:
-    """Go through the listed rows `epochs` times, each time in another order, a step in each.
+    """Go through the listed rows up to `epochs` times, each time in another order, a step in each.
+
+    Ends when a time gains no more than `enough` times what the first one did.
 
     Raises the local model of CoCoA+ (Ma et al. 2015, eq. 8): sum d - w.v - scale/2 |v|^2 with
     v = sum_i y_i d_i x_i and d the `change` of alpha. Returns the sum of d.
     """
     state = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0xD1B54A32D192ED03)
     total = 0.0
-    for _ in range(epochs):
-        moved = False
+    first = 0.0
+    for epoch in range(epochs):
+        gained = 0.0
         for k in range(work.size - 1, 0, -1):  # shuffle
             state ^= state << np.uint64(13)
             state ^= state >> np.uint64(7)
@@ -150,11 +155,13 @@ def ascend(
             g = 1.0 - y * row_dot(X, i, pair, 0.0)
             s = box_step(g, scale * norms[i], a, cost[i])
             if s != 0.0:
-                moved = True
+                gained += s * (g - 0.5 * s * scale * norms[i])
                 total += s
                 change[i] += s
                 row_move(X, i, y * s, scale, pair)
-        if not moved:
+        if epoch == 0:
+            first = gained
+        if gained <= enough * first:
             break
     return total
 

@@ -8,9 +8,9 @@ CONVERGED = -1
 PRECISION = -2
 MAX_STEPS = -3
 
-#: A step that gains less than this part of the primal value is a rounding error: an output is good
-#: to 1e-16 or so, and a gain goes with the square of that.
-NO_GAIN = 1e-31
+#: A step that gains less than this part of the primal value is a rounding error: outputs are good
+#: to 1e-15 or so, and a gain goes with the square of that.
+NO_GAIN = 1e-28
 
 
 @njit(nogil=True, cache=True)

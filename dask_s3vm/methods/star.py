@@ -30,6 +30,9 @@ from dask_s3vm.problems.dual import GIVEN, Certificate, DualProblem, Extremes
 from dask_s3vm.problems.kernel_dual import ColumnsOf, KernelDual
 from dask_s3vm.problems.sharded_dual import ShardedDual
 
+#: How a fit may end, from good to bad.
+ENDINGS = ("converged", "precision", "max_stages", "max_iter")
+
 #: How classes are weighted; see `class_costs`.
 WEIGHTINGS = ("minority", "printed", "none")
 
@@ -117,7 +120,8 @@ def self_train(
         keep = keep_from(problem, extremes, assigned, n_unlabeled, settings.min_share)
         above, below = keep * extremes.high, keep * extremes.low
         if stage == settings.max_stages:
-            above, below, worst = -np.inf, np.inf, "max_stages"
+            above, below = -np.inf, np.inf
+            worst = max(worst, "max_stages", key=ENDINGS.index)
         weight = settings.confidence**stage
         new = problem.accept(above, below, weight * costs[0], weight * costs[1], stage)
         last = replace(last, primal=last.primal + new.loss, gap=last.gap + new.loss, steps=0)
@@ -205,8 +209,7 @@ def take_codes(shard: Shard) -> tuple[np.ndarray | None, np.ndarray | None]:
 
 
 def _worse(worst: str, certificate: Certificate) -> str:
-    """Keep the worst ending of all solves but a mere loss of precision."""
-    return certificate.termination if certificate.termination == "max_iter" else worst
+    return max(worst, certificate.termination, key=ENDINGS.index)
 
 
 def _report(

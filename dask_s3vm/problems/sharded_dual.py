@@ -20,8 +20,10 @@ from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import ascent
 from dask_s3vm.problems.dual import GIVEN, LEFT_OUT, Accepted, Certificate, Extremes
 
-#: Times that a shard goes through its rows in a round.
-EPOCHS = 2
+#: Most times that a shard goes through its rows in a round, and the part of the first time's gain
+#: below which it stops: more would be lost on a model that the other shards are about to change.
+EPOCHS = 20
+ENOUGH = 0.1
 
 #: Rows whose part of the gap is below this share of what is allowed, spread evenly, take no step.
 NEGLIGIBLE = 0.25
@@ -30,7 +32,7 @@ NEGLIGIBLE = 0.25
 LONG_STEP = 1.3
 
 #: A round that gains less than this part of P has met rounding errors.
-NO_GAIN = 1e-30
+NO_GAIN = 1e-28
 
 
 class ShardedDual:
@@ -174,6 +176,7 @@ def propose(
         state["star_norms"],
         factor,
         EPOCHS,
+        ENOUGH,
         1 + seed + (shard.number << 20),
         pair,
         change,

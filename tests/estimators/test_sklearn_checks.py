@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dask_s3vm import DAS3VM, L2SVM, TSVM
+from dask_s3vm import DAS3VM, L2SVM, STARSVM, TSVM
 
 # the equivalence of weights and repetitions is checked to 1e-7: solve that far
 ESTIMATORS = [
@@ -16,6 +16,9 @@ SEMI_SUPERVISED = [
     DAS3VM(tol=1e-16),
     TSVM(kernel="rbf", sigma=2.0, tol=1e-16),
     DAS3VM(kernel="rbf", sigma=2.0, tol=1e-16),
+    STARSVM(sigma=2.0, tol=1e-16),
+    STARSVM(kernel="linear", tol=1e-16, max_iter=100_000),
+    STARSVM(solver="sharded", sigma=2.0, tol=1e-16, max_iter=100_000),
 ]
 
 
