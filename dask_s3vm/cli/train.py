@@ -12,13 +12,15 @@ from dask_s3vm.cli.errors import BadData, told_plainly
 from dask_s3vm.cli.kernel import kernel_options, kernel_parameters
 from dask_s3vm.cli.tables import show
 
-_SEMI = ("lam_unlabeled", "positive_ratio", "threshold")
+_LINEAR = ("lam", "class_weight", "fit_intercept")
+_SEMI = (*_LINEAR, "lam_unlabeled", "positive_ratio", "threshold")
 
 #: Method -> its estimator, and the options that only some methods have.
 METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "l2svm": ("L2SVM", ()),
+    "l2svm": ("L2SVM", _LINEAR),
     "tsvm": ("TSVM", (*_SEMI, "max_switches")),
     "da": ("DAS3VM", _SEMI),
+    "star": ("STARSVM", ("C", "confidence", "positive_ratio", "min_share", "solver")),
 }
 
 
@@ -26,16 +28,22 @@ METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
 @click.argument("data", nargs=-1, required=True)
 @click.option("--method", type=click.Choice(sorted(METHODS)), default="l2svm", show_default=True)
 @click.option("--model", default="model.npz", show_default=True, help="Model file to write.")
-@click.option("--lam", type=float, default=1e-3, show_default=True, help="Regularisation.")
+@click.option("--lam", type=float, help="Regularisation; default 1e-3 (not star).")
 @click.option("--lam-unlabeled", type=float, help="Weight of unlabelled rows (tsvm, da).")
-@click.option("--positive-ratio", type=float, help="Share of positive rows (tsvm, da).")
+@click.option("--positive-ratio", type=float, help="Share of positive rows (tsvm, da, star).")
 @click.option("--max-switches", type=int, help="Most pairs to switch at a time (tsvm).")
 @click.option("--threshold", type=click.Choice(["zero", "ratio"]), help="See TSVM (tsvm, da).")
+@click.option("--C", "C", type=float, help="Weight of the loss; default 1 (star).")
+@click.option("--confidence", type=float, help="What a later label counts; default 0.7 (star).")
+@click.option("--min-share", type=float, help="Least share of rows that a stage labels (star).")
+@click.option(
+    "--solver", type=click.Choice(["auto", "exact", "sharded"]), help="See STARSVM (star)."
+)
 @click.option("--unlabeled", default="-1", show_default=True, help="Mark of unlabelled rows.")
-@click.option("--class-weight", type=click.Choice(["none", "balanced"]), default="none")
-@click.option("--intercept/--no-intercept", default=True, help="Whether to have a bias.")
-@click.option("--tol", type=float, default=1e-6, show_default=True, help="Relative gap at stop.")
-@click.option("--max-iter", type=int, default=100, show_default=True, help="Newton steps.")
+@click.option("--class-weight", type=click.Choice(["none", "balanced"]), help="Not star.")
+@click.option("--intercept/--no-intercept", default=None, help="Whether to have a bias (not star).")
+@click.option("--tol", type=float, help="Relative gap at stop; default 1e-6 (star: 1e-3).")
+@click.option("--max-iter", type=int, help="Newton steps; default 100 (star: rounds, 1000).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @kernel_options
@@ -45,16 +53,20 @@ def train(
     data: tuple[str, ...],
     method: str,
     model: str,
-    lam: float,
+    lam: float | None,
     lam_unlabeled: float | None,
     positive_ratio: float | None,
     max_switches: int | None,
     threshold: str | None,
+    C: float | None,
+    confidence: float | None,
+    min_share: float | None,
+    solver: str | None,
     unlabeled: str,
-    class_weight: str,
-    intercept: bool,
-    tol: float,
-    max_iter: int,
+    class_weight: str | None,
+    intercept: bool | None,
+    tol: float | None,
+    max_iter: int | None,
     as_json: bool,
     quiet: bool,
     kernel: str,
@@ -74,11 +86,19 @@ def train(
 
     began = time.perf_counter()
     own = {
+        "lam": lam,
+        "class_weight": class_weight,
+        "fit_intercept": intercept,
+        "C": C,
+        "confidence": confidence,
+        "min_share": min_share,
+        "solver": solver,
         "lam_unlabeled": lam_unlabeled,
         "positive_ratio": positive_ratio,
         "max_switches": max_switches,
         "threshold": threshold,
     }
+    limits = {"tol": tol, "max_iter": max_iter}
     of_kernel = {
         "n_components": n_components,
         "sigma": sigma,
@@ -88,14 +108,10 @@ def train(
         "seed": seed,
     }
     estimator = getattr(dask_s3vm, METHODS[method][0])(
-        lam=lam,
         **_options_of(method, own),
         **kernel_parameters(kernel, of_kernel),
         unlabeled=_mark(unlabeled),
-        class_weight=None if class_weight == "none" else class_weight,
-        fit_intercept=intercept,
-        tol=tol,
-        max_iter=max_iter,
+        **{name: value for name, value in limits.items() if value is not None},
         verbose=not quiet,
     )
     with told_plainly():
@@ -116,8 +132,7 @@ def train(
                 "rows": int(X.shape[0]),
                 "features": int(X.shape[1]),
                 "objective": estimator.objective_,
-                "newton_steps": estimator.n_iter_,
-                "cg_steps": sum(row["cg_steps"] for row in estimator.history_),
+                **_steps(estimator),
                 "termination": estimator.termination_,
                 "read_s": round(read - began, 2),
                 "train_s": round(trained - read, 2),
@@ -128,13 +143,25 @@ def train(
     )
 
 
+def _steps(estimator: Any) -> dict[str, int]:
+    """What there is to count in a fit."""
+    if not hasattr(estimator, "lam"):
+        rounds = estimator.n_rounds_
+        return {"stages": estimator.n_iter_, "rounds": rounds}
+    cg_steps = sum(row["cg_steps"] for row in estimator.history_)
+    return {"newton_steps": estimator.n_iter_, "cg_steps": cg_steps}
+
+
 def _options_of(method: str, given: dict[str, Any]) -> dict[str, Any]:
     """Options that belong to some methods only; one that would have no effect is refused."""
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen:
         if name not in METHODS[method][1]:
             option = name.replace("_", "-")
+            option = option.replace("fit-", "")
             raise click.UsageError(f"--{option} has no effect with --method {method}")
+    if chosen.get("class_weight") == "none":
+        chosen["class_weight"] = None
     return chosen
 
 

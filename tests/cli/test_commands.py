@@ -255,3 +255,37 @@ def test_kernel_options_without_effect_are_refused(text_file, options, words):
     done = run("train", text_file, *options)
     assert done.returncode == 2
     assert words in done.stderr
+
+
+def test_train_star(rows, tmp_path):
+    X, y = rows
+    few = np.where(np.arange(600) % 10 == 0, y, 0)
+    path, model = tmp_path / "rows.npz", tmp_path / "model.npz"
+    np.savez(path, X=X.toarray(), y=few)
+    star = ["--method", "star", "--unlabeled", 0, "--nworkers", 0]
+    (trained,) = rows_of(
+        run(
+            "train",
+            path,
+            *star,
+            "--C",
+            2,
+            "--kernel",
+            "rbf",
+            "--sigma",
+            2,
+            "--model",
+            model,
+            "--json",
+        )
+    )
+    assert trained["termination"] == "converged"
+    assert trained["stages"] > 1
+    found = load_model(model)
+    assert (found.C, found.solver_) == (2.0, "exact")
+    assert (found.transduction_ != 0).all()
+    wrong = run("train", path, *star, "--lam", 0.1)
+    assert wrong.returncode == 2
+    assert "--lam has no effect with --method star" in wrong.stderr
+    wrong = run("train", path, "--method", "tsvm", "--C", 1)
+    assert "--C has no effect with --method tsvm" in wrong.stderr

@@ -18,7 +18,9 @@ def test_a_step_is_the_best_one_in_the_box(slope, curvature, share, cost):
     s = box_step(slope, curvature, alpha, cost)
     assert -1e-12 <= alpha + s <= cost + 1e-12
     grid = np.linspace(-alpha, cost - alpha, 1001)
-    assert slope * s - curvature * s**2 / 2 >= (slope * grid - curvature * grid**2 / 2).max() - 1e-12
+    assert (
+        slope * s - curvature * s**2 / 2 >= (slope * grid - curvature * grid**2 / 2).max() - 1e-12
+    )
 
 
 @pytest.fixture
