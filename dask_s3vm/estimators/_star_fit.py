@@ -12,6 +12,7 @@ from dask_s3vm.methods.star import (
     StarSettings,
     Trained,
     class_codes,
+    kernel_cache,
     kernel_problem,
     self_train,
     train_sharded,
@@ -43,10 +44,10 @@ def fit_exact(
 ) -> Fitted:
     """Train on exact kernel columns, in this process."""
     codes, weights = class_codes(rows.engine)
-    diagonal = columns.diagonal()
+    cache = kernel_cache(columns, columns.diagonal())
     trained, expansions = [], []
     for positive, pair in zip(rows.positives, costs, strict=True):
-        problem = kernel_problem(columns, diagonal, codes, weights, positive, pair)
+        problem = kernel_problem(cache, codes, weights, positive, pair)
         trained.append(self_train(problem, pair, settings, history, positive))
         expansions.append(problem.target * problem.alpha)
     dual = np.stack(expansions)

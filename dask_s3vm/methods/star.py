@@ -27,7 +27,7 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.methods.base import History
 from dask_s3vm.problems.dual import GIVEN, Certificate, DualProblem, Extremes
-from dask_s3vm.problems.kernel_dual import ColumnsOf, KernelDual
+from dask_s3vm.problems.kernel_dual import ColumnsOf, KernelCache, KernelDual
 from dask_s3vm.problems.sharded_dual import ShardedDual
 
 #: How a fit may end, from good to bad.
@@ -139,9 +139,13 @@ def self_train(
     return Trained(labels, stages, labels * size, last, stage, worst)
 
 
+def kernel_cache(columns_of: ColumnsOf, diagonal: np.ndarray) -> KernelCache:
+    """Keep kernel columns, for all classes."""
+    return KernelCache(columns_of, diagonal)
+
+
 def kernel_problem(
-    columns_of: ColumnsOf,
-    diagonal: np.ndarray,
+    cache: KernelCache,
     codes: np.ndarray,
     weights: np.ndarray | None,
     positive: int,
@@ -150,7 +154,7 @@ def kernel_problem(
     """Make the problem of one class against the others, on kernel columns."""
     target = np.where(codes < 0, 0, np.where(codes == positive, 1, -1))
     cost = np.where(target > 0, *costs) * (1.0 if weights is None else weights)
-    return KernelDual(columns_of, diagonal, target, cost, weights)
+    return KernelDual(cache, target, cost, weights)
 
 
 def train_sharded(

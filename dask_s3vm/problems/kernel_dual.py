@@ -11,11 +11,47 @@ import numpy as np
 from dask_s3vm.kernels import ascent, greedy
 from dask_s3vm.problems.dual import GIVEN, LEFT_OUT, Accepted, Certificate, Extremes
 
-#: Columns that are made at a time.
+#: Columns that are made at a time: so many, and a part of those that there are.
 BATCH = 32
+BATCH_SHARE = 0.125
 
 #: Row numbers -> the columns of K of these rows, (m, n).
 ColumnsOf = Callable[[np.ndarray], np.ndarray]
+
+
+class KernelCache:
+    """Columns of a kernel matrix, kept once they are made; several problems may share it.
+
+    Attributes
+    ----------
+    diagonal : K_ii.
+    place : number of a row's column in `columns`, -1 while there is none.
+    columns : (m, n), room for more than there are.
+    """
+
+    def __init__(self, columns_of: ColumnsOf, diagonal: np.ndarray) -> None:
+        n = len(diagonal)
+        self.diagonal = diagonal
+        self.place = np.full(n, -1, dtype=np.int64)
+        self.columns = np.empty((0, n))
+        self._columns_of = columns_of
+        self._n_columns = 0
+
+    @property
+    def batch(self) -> int:
+        """Number of columns to be made at a time."""
+        return BATCH + int(BATCH_SHARE * self._n_columns)
+
+    def make(self, rows: np.ndarray) -> None:
+        """Make the columns of rows that have none."""
+        end, n = self._n_columns + len(rows), len(self.place)
+        if end > len(self.columns):
+            larger = np.empty((min(max(end, 2 * len(self.columns)), n), n))
+            larger[: self._n_columns] = self.columns[: self._n_columns]
+            self.columns = larger
+        self.columns[self._n_columns : end] = self._columns_of(rows)
+        self.place[rows] = np.arange(self._n_columns, end)
+        self._n_columns = end
 
 
 class KernelDual:
@@ -23,7 +59,7 @@ class KernelDual:
 
     Parameters
     ----------
-    columns_of, diagonal : the kernel.
+    cache : the kernel.
     target : +1 or -1 of rows with a label, 0 for the others.
     cost : C_i of rows with a label.
     weights : sample weights, or None for ones.
@@ -31,15 +67,13 @@ class KernelDual:
 
     def __init__(
         self,
-        columns_of: ColumnsOf,
-        diagonal: np.ndarray,
+        cache: KernelCache,
         target: np.ndarray,
         cost: np.ndarray,
         weights: np.ndarray | None,
     ) -> None:
         n = len(target)
-        self._columns_of = columns_of
-        self._diagonal = diagonal
+        self._cache = cache
         self.target = target.astype(np.int8)
         self.cost = np.where(target != 0, cost, 0.0)
         self._weights = np.empty(0) if weights is None else weights
@@ -49,9 +83,6 @@ class KernelDual:
         self.n_waiting = int(np.count_nonzero(self.stage == ascent.WAITING))
         self.alpha = np.zeros(n)
         self.outputs = np.zeros(n)
-        self._place = np.full(n, -1, dtype=np.int64)
-        self._columns = np.empty((0, n))
-        self._n_columns = 0
 
     def solve(self, tol: float, max_iter: int, fresh: bool = False) -> Certificate:
         """See `dual.DualProblem`; at most `max_iter` steps for each row in training."""
@@ -64,9 +95,9 @@ class KernelDual:
                 rows,
                 self.target,
                 self.cost,
-                self._diagonal,
-                self._place,
-                self._columns,
+                self._cache.diagonal,
+                self._cache.place,
+                self._cache.columns,
                 tol,
                 most - done,
                 self.alpha,
@@ -76,7 +107,7 @@ class KernelDual:
             if ended < 0:
                 names = {greedy.CONVERGED: "converged", greedy.PRECISION: "precision"}
                 return Certificate(primal, gap, done, names.get(ended, "max_iter"))
-            self._make_columns(self._wanted(rows))
+            self._cache.make(self._wanted(rows))
 
     def score(self) -> Extremes:
         """See `dual.DualProblem`; outputs are at hand."""
@@ -114,25 +145,14 @@ class KernelDual:
 
     def _wanted(self, rows: np.ndarray) -> np.ndarray:
         """Rows without a column that add most to the gap: they are the next to take a step."""
-        rows = rows[self._place[rows] < 0]
+        rows = rows[self._cache.place[rows] < 0]
         slope = 1.0 - self.target[rows] * self.outputs[rows]
-        terms = self.cost[rows] * np.maximum(0.0, slope)  # no column, no step: alpha is 0
-        return np.sort(rows[np.argsort(-terms, kind="stable")[:BATCH]])
-
-    def _make_columns(self, rows: np.ndarray) -> None:
-        end = self._n_columns + len(rows)
-        if end > len(self._columns):
-            n = len(self.alpha)
-            larger = np.empty((min(max(end, 2 * len(self._columns)), n), n))
-            larger[: self._n_columns] = self._columns[: self._n_columns]
-            self._columns = larger
-        self._columns[self._n_columns : end] = self._columns_of(rows)
-        self._place[rows] = np.arange(self._n_columns, end)
-        self._n_columns = end
+        terms = self.cost[rows] * np.maximum(0.0, slope)  # alpha is 0: no column, no step
+        return np.sort(rows[np.argsort(-terms, kind="stable")[: self._cache.batch]])
 
     def _refresh(self) -> None:
         """Compute the outputs anew from alpha: each step has added a rounding error."""
-        used = np.flatnonzero(self.alpha)
+        used, cache = np.flatnonzero(self.alpha), self._cache
         self.outputs[:] = 0.0
         for i in used:
-            self.outputs += self.target[i] * self.alpha[i] * self._columns[self._place[i]]
+            self.outputs += self.target[i] * self.alpha[i] * cache.columns[cache.place[i]]

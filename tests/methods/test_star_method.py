@@ -10,6 +10,7 @@ from dask_s3vm.methods.star import (
     Trained,
     class_costs,
     earliest_class,
+    kernel_cache,
     kernel_problem,
     self_train,
 )
@@ -62,7 +63,8 @@ def problem_of(seed, n=70, n_given=8):
 
 def trained(K, y, settings=EXACT, costs=(1.0, 1.0), history=None):
     codes = np.where(y == 0, -1, (y + 1) // 2)
-    problem = kernel_problem(lambda rows: K[rows], np.diag(K).copy(), codes, None, 1, costs)
+    cache = kernel_cache(lambda rows: K[rows], np.diag(K).copy())
+    problem = kernel_problem(cache, codes, None, 1, costs)
     return self_train(problem, costs, settings, history or History(), 1)
 
 

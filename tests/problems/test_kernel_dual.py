@@ -6,11 +6,11 @@ from scipy.optimize import minimize
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
-from dask_s3vm.problems.kernel_dual import KernelDual
+from dask_s3vm.problems.kernel_dual import KernelCache, KernelDual
 
 
 def make(K, y, cost, weights=None):
-    return KernelDual(lambda rows: K[rows], np.diag(K).copy(), y, cost, weights)
+    return KernelDual(KernelCache(lambda rows: K[rows], np.diag(K).copy()), y, cost, weights)
 
 
 def values(problem, K):
@@ -134,7 +134,7 @@ def test_columns_are_made_for_few_rows_only(case):
         return K[rows]
 
     target = np.where(np.arange(80) < 10, y, 0)
-    problem = KernelDual(columns, np.ones(80), target, cost, None)
+    problem = KernelDual(KernelCache(columns, np.ones(80)), target, cost, None)
     problem.solve(1e-6, 1000)
     assert set(asked) <= set(range(10))
     assert len(asked) == len(set(asked))

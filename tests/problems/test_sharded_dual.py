@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.problems.kernel_dual import KernelDual
+from dask_s3vm.problems.kernel_dual import KernelCache, KernelDual
 from dask_s3vm.problems.sharded_dual import ShardedDual
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
@@ -32,7 +32,8 @@ def exact(X, codes, weights=None):
     K = X @ X.T
     target = np.where(codes < 0, 0, 2 * codes - 1)
     cost = COSTS[codes] * (1.0 if weights is None else weights)
-    return KernelDual(lambda rows: K[rows], np.diag(K).copy(), target, cost, weights)
+    cache = KernelCache(lambda rows: K[rows], np.diag(K).copy())
+    return KernelDual(cache, target, cost, weights)
 
 
 @pytest.mark.parametrize("dense", [False, True])
