@@ -15,6 +15,10 @@ from dask_s3vm.problems.dual import GIVEN, LEFT_OUT, Accepted, Certificate, Extr
 BATCH = 32
 BATCH_SHARE = 0.125
 
+#: Numbers that there is room for from the start (1 GiB): memory that is not written to costs
+#: nothing, and to move columns to a larger array costs more than to make them.
+ROOM = 1 << 27
+
 #: Row numbers -> the columns of K of these rows, (m, n).
 ColumnsOf = Callable[[np.ndarray], np.ndarray]
 
@@ -33,7 +37,7 @@ class KernelCache:
         n = len(diagonal)
         self.diagonal = diagonal
         self.place = np.full(n, -1, dtype=np.int64)
-        self.columns = np.empty((0, n))
+        self.columns = np.empty((min(n, ROOM // n + BATCH), n))
         self._columns_of = columns_of
         self._n_columns = 0
 
