@@ -25,8 +25,7 @@ def main():
         print(client)
         few = hide_labels(y, min(args.labels, args.rows // 2))
         ratio = float(y.mean().compute())
-        # gamma^k falls from stage to stage: with 1 % of the rows at least in each there are few
-        star = {"kernel": "linear", "min_share": 0.01, "verbose": args.verbose}
+        star = {"kernel": "linear", "verbose": args.verbose}
         for model in (
             L2SVM(lam=args.lam, verbose=args.verbose),
             TSVM(lam=args.lam, positive_ratio=ratio, verbose=args.verbose),

@@ -21,6 +21,10 @@ from dask_s3vm.methods.star import ENDINGS, WEIGHTINGS, StarSettings, class_cost
 #: solver="auto" works on exact kernel columns up to so many rows.
 EXACT_ROWS = 10_000
 
+#: min_share=None is 0 up to so many unlabelled rows, and beyond them this share.
+MANY_ROWS = 10_000
+MANY_SHARE = 0.01
+
 #: Gap, as a part of the objective, at which stages before the last are left where a training takes
 #: rounds over the rows; on exact columns all are trained to `tol`.
 LOOSE = 1e-2
@@ -91,10 +95,11 @@ class STARSVM(LinearS3VM):
         Most rounds of a training (sharded), or steps for each of its rows (exact).
     max_stages : int or None, default=None
         Most stages; the last one labels all rows that are left. None: until there are none.
-    min_share : float, default=0.0
+    min_share : float or None, default=None
         Least share of the unlabelled rows that a stage labels, by a larger tau. Algorithm 1 alone
         (0) begins with many stages of two rows, the more the more rows there are, and labels after
-        these count for nothing (confidence^100 C). On 100,000 rows 0.01 is far better than 0.
+        these count for nothing (confidence^100 C): on 100,000 rows of text 5.8 % error, near the
+        supervised 5.5 %, where 0.01 gives 4.0 %. None: 0 up to 10,000 unlabelled rows, else 0.01.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
     verbose : bool, default=False
@@ -171,7 +176,7 @@ class STARSVM(LinearS3VM):
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_stages": [Interval(Integral, 1, None, closed="left"), None],
-        "min_share": [Interval(Real, 0, 1, closed="both")],
+        "min_share": [Interval(Real, 0, 1, closed="both"), None],
         "callbacks": [callable, list, tuple, None],
         "verbose": ["verbose"],
     }
@@ -196,7 +201,7 @@ class STARSVM(LinearS3VM):
         tol: float = 1e-3,
         max_iter: int = 1000,
         max_stages: int | None = None,
-        min_share: float = 0.0,
+        min_share: float | None = None,
         callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None = None,
         verbose: bool = False,
     ) -> None:
@@ -263,7 +268,7 @@ class STARSVM(LinearS3VM):
                 self.tol if columns else max(self.tol, LOOSE),
                 self.max_iter,
                 self.max_stages,
-                self.min_share,
+                self._least_share(rows.totals.n_unlabeled),
             )
             history = History(callbacks_of(self.callbacks, self.verbose))
             if columns:
@@ -275,6 +280,11 @@ class STARSVM(LinearS3VM):
         self._keep_fitted(fitted, history)
         self._keep_rows(X, rows, fitted)
         return self
+
+    def _least_share(self, n_unlabeled: int) -> float:
+        if self.min_share is None:
+            return 0.0 if n_unlabeled <= MANY_ROWS else MANY_SHARE
+        return float(self.min_share)
 
     def _is_exact(self, rows: Any) -> bool:
         if self.solver == "auto":

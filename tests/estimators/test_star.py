@@ -171,6 +171,17 @@ def test_auto_goes_by_size_and_kernel(small, monkeypatch):
     assert not hasattr(again, "support_")
 
 
+def test_many_rows_have_few_stages(small, monkeypatch):
+    X, _, y = small
+    paper = STARSVM(sigma=1.0).fit(X, y)
+    assert parts(STARSVM(sigma=1.0, min_share=0.0).fit(X, y)) == parts(paper)
+    monkeypatch.setattr("dask_s3vm.estimators._star.MANY_ROWS", 100)
+    monkeypatch.setattr("dask_s3vm.estimators._star.MANY_SHARE", 0.3)
+    many = STARSVM(sigma=1.0).fit(X, y)
+    assert many.n_iter_ <= 4 < paper.n_iter_
+    assert parts(STARSVM(sigma=1.0, min_share=0.3).fit(X, y)) == parts(many)
+
+
 # the same on all input and engines
 
 
