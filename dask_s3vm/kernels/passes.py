@@ -60,6 +60,32 @@ def squared_hinge(
 
 
 @njit(nogil=True, cache=True)
+def hinge_over(
+    X: Rows,
+    rows: np.ndarray,
+    target: np.ndarray,
+    cost: np.ndarray,
+    outputs: np.ndarray,
+    sign: float,
+    pair: np.ndarray,
+    bias: float,
+) -> tuple[float, int]:
+    """Add what the listed rows contribute to `squared_hinge`, times a sign, at known outputs."""
+    loss = 0.0
+    n_active = 0
+    for k in range(rows.size):
+        i = np.int64(rows[k])
+        y = target[i]
+        slack = 1.0 - y * outputs[i]
+        if slack > 0.0:
+            t = cost[i] * slack
+            loss += t * slack
+            n_active += 1
+            row_add(X, i, -sign * t * y, pair, bias)
+    return sign * loss, n_active
+
+
+@njit(nogil=True, cache=True)
 def outputs_of(X: Rows, n: int, pair: np.ndarray, bias: float, outputs: np.ndarray) -> None:
     """outputs[i] = x_i . v for the first `n` rows."""
     for i in range(n):

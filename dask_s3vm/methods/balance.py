@@ -8,7 +8,8 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
-from dask_s3vm.problems.transductive import all_outputs, count_positive, falling_outputs
+from dask_s3vm.problems.labels import falling_outputs
+from dask_s3vm.problems.transductive import all_outputs, count_positive
 
 
 def n_predicted_positive(engine: Engine, w: np.ndarray, bias: float) -> int:

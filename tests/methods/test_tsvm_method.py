@@ -90,13 +90,27 @@ def test_the_objective_never_rises_within_a_level(medium, most):
     assert max(row["pairs"] for row in rows) <= (most or np.inf)
 
 
-def test_every_level_ends_when_nothing_switches(medium):
-    _, rows = train(*medium)
+@pytest.mark.parametrize("most", [None, 1, 5])
+def test_every_level_ends_when_nothing_switches(medium, most):
+    _, rows = train(*medium, max_switches=most)
     for level, of_level in itertools.groupby(rows[1:], key=lambda row: row["level"]):
         events = list(of_level)
         assert events[-1]["event"] == "switch"
-        assert events[-1]["pairs"] == 0
+        if most is not None:  # all pairs at once leave none at the same weights
+            assert events[-1]["pairs"] == 0
         assert level > 0
+
+
+def test_levels_that_change_nothing_cost_no_round(medium):
+    """Nearly all rows are outside the margin: w stays where it is until the cost is large."""
+    X, y = medium
+    rounds = []
+    for lam_u in (1e-5, 1e-3):
+        engine = ingest(X, y).place(np.arange(2))
+        train_tsvm(engine, task_of(y, 0.5), settings_of(lam_unlabeled=lam_u), None, History())
+        rounds.append(engine.rounds)
+    assert len(list(levels(1e-3))) > 15
+    assert rounds[1] <= rounds[0] + 6
 
 
 def test_the_history_says_what_was_done(medium):
