@@ -20,9 +20,10 @@ ALLOWED = {
         "engine.shard",
         "engine.select",
         "engine.blocks.frozen",
+        "solvers.root",
         "problems",
     ],
-    "solvers": ["problems.base", "solvers"],
+    "solvers": ["problems.base", "solvers", "kernels.vectors"],
     "methods": [
         "problems",
         "solvers",

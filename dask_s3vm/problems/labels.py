@@ -59,6 +59,12 @@ def _switch_costs(shard: Shard, slot: int, side: int) -> tuple[np.ndarray, np.nd
     return shard.weights[rows] * (down**2 - up**2), rows
 
 
+def label_by_side(shard: Shard) -> None:
+    """Label unlabelled rows by the sign of the outputs in slot 0."""
+    outputs, rows = unlabeled_outputs(shard, 0)
+    shard.state["target"][rows] = np.where(outputs > 0, 1, -1)
+
+
 def label_top(shard: Shard, slot: int, threshold: Ranked) -> np.ndarray:
     """Label unlabelled rows +1 up to a place in the order of falling outputs, -1 behind it.
 
@@ -79,12 +85,25 @@ def swap_labels(
     """
     up, up_rows = doubtful_positives(shard, slot)
     down, down_rows = falling_negatives(shard, slot)
-    rows = np.concatenate(
-        [
-            up_rows[_up_to(shard, up, up_rows, last_up)],
-            down_rows[_up_to(shard, down, down_rows, last_down)],
-        ]
-    )
+    up_rows = up_rows[_up_to(shard, up, up_rows, last_up)]
+    down_rows = down_rows[_up_to(shard, down, down_rows, last_down)]
+    return _flip(shard, np.concatenate([up_rows, down_rows]), bias, slot)
+
+
+def take_own_side(shard: Shard, bias: float, slot: int) -> tuple[Any, ...]:
+    """Give unlabelled rows that lie on the other side of 0 than their label the other one.
+
+    Returns what that adds to (gradient, loss, number of active rows), and how many they are.
+    """
+    assert shard.codes is not None, "labels are needed"
+    active, state = active_rows(shard, slot), shard.state
+    margin = state["target"][active] * state[f"outputs{slot}"][active]
+    rows = active[(shard.codes[active] < 0) & (margin < 0)]
+    return *_flip(shard, rows, bias, slot), len(rows)
+
+
+def _flip(shard: Shard, rows: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]:
+    """Give active rows the other label; what that adds to (gradient, loss, active rows)."""
     pair, target = shard.pair(0.0), shard.state["target"]
     loss_before, n_before = hinge_over(shard, rows, -1.0, pair, bias, slot)
     target[rows] *= -1

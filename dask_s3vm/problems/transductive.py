@@ -23,9 +23,11 @@ from dask_s3vm.problems.labels import (
     falling_negatives,
     falling_outputs,
     label_bits,
+    label_by_side,
     label_top,
     restore_labels,
     swap_labels,
+    take_own_side,
     unlabeled_outputs,
 )
 from dask_s3vm.problems.quadratic import QuadraticProblem, drop_packed, slot_arrays
@@ -133,11 +135,31 @@ class TransductiveProblem(SemiSupervisedProblem):
             return 0, point
         last_up = select(self.engine, pairs - 1, doubtful_positives, slot)
         last_down = select(self.engine, pairs - 1, falling_negatives, slot)
-        gradient, loss, n_active = self.engine.sum(
-            swap_labels, self._bias, slot, last_up, last_down
-        )
+        change = self.engine.sum(swap_labels, self._bias, slot, last_up, last_down)
+        return pairs, self._relabelled(point, *change)
+
+    def assign_sides(self, w: np.ndarray) -> None:
+        """Label unlabelled rows by the sign of their output at w.
+
+        Costs: 3 rounds, 1 pass over the rows.
+        """
+        self.engine.each(all_outputs, w, self._bias)
+        self.engine.each(label_by_side)
         self._remember(self.engine.each(label_bits))
-        return pairs, replace(
+
+    def take_own_sides(self, point: Point) -> tuple[int, Point]:
+        """Label unlabelled rows by the sign of their output: the best labels, without a ratio.
+
+        Returns how many change, and the point with the new labels. Costs: 1 round if none does,
+        else 2 and a pass over those that do.
+        """
+        *change, flipped = self.engine.sum(take_own_side, self._bias, point.slot)
+        return flipped, self._relabelled(point, *change) if flipped else point
+
+    def _relabelled(self, point: Point, gradient: np.ndarray, loss: float, n_active: int) -> Point:
+        """Return the point with what a change of labels adds to it, and keep the labels."""
+        self._remember(self.engine.each(label_bits))
+        return replace(
             point,
             value=point.value + loss,
             gradient=point.gradient + gradient,
