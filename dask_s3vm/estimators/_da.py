@@ -21,7 +21,7 @@ class DAS3VM(TransductiveS3VM):
     by way of probabilities p of the unlabelled rows, of mean `positive_ratio`, whose entropy is
     weighed by a temperature (eq. 1.6). The temperature falls from a point where the problem is
     convex to one where p is certain. From the best w along the way a last descent leads to a
-    local minimum of the objective itself, which `positive_ratio` no longer binds.
+    local minimum of the objective itself, among those with as many positive labels.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class DAS3VM(TransductiveS3VM):
     history_ : list of dict
         One row per temperature ("anneal": transductive objective, mean entropy of p, evaluations,
         seconds), then one per half step of the descent ("retrain", "switch": objective, CG steps,
-        labels switched, seconds).
+        pairs switched, seconds).
     kernel_map_ : KernelMap or None
         Makes the features that `coef_` is over; None for the linear kernel.
     n_features_in_ : int

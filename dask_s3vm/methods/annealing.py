@@ -2,8 +2,9 @@
 
 Unlabelled rows are +1 with probability p, of mean r, whose entropy is weighed by a temperature T.
 T falls until p is all but certain. The transductive objective is watched along the way; from the
-w of its minimum a descent on that objective itself, labels and weights in turn, leads to the model
-that is returned.
+w of its minimum a descent on that objective itself, weights and pairs of labels in turn as in TSVM,
+leads to the model that is returned. It keeps the number of positive labels: free ones may all
+end on one side, where the objective is lowest.
 
 The paper improves p and w in turn until both rest. Here p is eliminated (see `problems.annealed`)
 and L-BFGS follows the minimum over w: the same points for a quarter of the passes on text, and less
@@ -147,7 +148,10 @@ def _descend(
     mixed: bool,
     report: "_Report",
 ) -> BinarySolution:
-    """Minimise the transductive objective from w; rows keep one label where r is 0 or 1."""
+    """Minimise the transductive objective from w, with the number of positive labels that it has.
+
+    Where r is 0 or 1 all unlabelled rows have one label.
+    """
     problem = TransductiveProblem(
         engine, settings.lam, task.positive, task.costs, settings.fit_intercept
     )
@@ -160,7 +164,7 @@ def _descend(
     if mixed:
         problem.step(lambda: problem.assign_sides(w))
         state.arrive_at(w)
-        state.settle(LOOSE, True, problem.take_own_sides, True, told)
+        state.settle(LOOSE, True, lambda point: problem.switch(point, None), True, told)
     else:
         problem.step(lambda: problem.assign(w, task.n_positive))
         state.arrive_at(w)

@@ -90,18 +90,6 @@ def swap_labels(
     return _flip(shard, np.concatenate([up_rows, down_rows]), bias, slot)
 
 
-def take_own_side(shard: Shard, bias: float, slot: int) -> tuple[Any, ...]:
-    """Give unlabelled rows that lie on the other side of 0 than their label the other one.
-
-    Returns what that adds to (gradient, loss, number of active rows), and how many they are.
-    """
-    assert shard.codes is not None, "labels are needed"
-    active, state = active_rows(shard, slot), shard.state
-    margin = state["target"][active] * state[f"outputs{slot}"][active]
-    rows = active[(shard.codes[active] < 0) & (margin < 0)]
-    return *_flip(shard, rows, bias, slot), len(rows)
-
-
 def _flip(shard: Shard, rows: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]:
     """Give active rows the other label; what that adds to (gradient, loss, active rows)."""
     pair, target = shard.pair(0.0), shard.state["target"]

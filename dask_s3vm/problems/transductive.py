@@ -27,7 +27,6 @@ from dask_s3vm.problems.labels import (
     label_top,
     restore_labels,
     swap_labels,
-    take_own_side,
     unlabeled_outputs,
 )
 from dask_s3vm.problems.quadratic import QuadraticProblem, drop_packed, slot_arrays
@@ -146,15 +145,6 @@ class TransductiveProblem(SemiSupervisedProblem):
         self.engine.each(all_outputs, w, self._bias)
         self.engine.each(label_by_side)
         self._remember(self.engine.each(label_bits))
-
-    def take_own_sides(self, point: Point) -> tuple[int, Point]:
-        """Label unlabelled rows by the sign of their output: the best labels, without a ratio.
-
-        Returns how many change, and the point with the new labels. Costs: 1 round if none does,
-        else 2 and a pass over those that do.
-        """
-        *change, flipped = self.engine.sum(take_own_side, self._bias, point.slot)
-        return flipped, self._relabelled(point, *change) if flipped else point
 
     def _relabelled(self, point: Point, gradient: np.ndarray, loss: float, n_active: int) -> Point:
         """Return the point with what a change of labels adds to it, and keep the labels."""
