@@ -22,7 +22,7 @@ ALLOWED = {
         "engine.blocks.frozen",
         "problems",
     ],
-    "solvers": ["problems.base", "solvers"],
+    "solvers": ["problems.base", "solvers", "kernels.vectors"],
     "methods": [
         "problems",
         "solvers",

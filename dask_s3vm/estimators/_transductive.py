@@ -12,7 +12,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.methods.balance import n_predicted_positive, ratio_threshold
-from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask, collect
+from dask_s3vm.methods.base import (
+    BinarySolution,
+    History,
+    LinearSolution,
+    TransductiveTask,
+    collect,
+)
 from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
 
 #: Warn when the share of positive predictions is off by more than this part of the smaller class.
@@ -20,7 +26,7 @@ FAR_OFF = 0.5
 
 
 class TransductiveS3VM(LinearS3VM):
-    """Base of TSVM and DA: see these for the parameters and attributes."""
+    """Base of TSVM, DA and QN-S3VM: see these for the parameters and attributes."""
 
     lam: float
     lam_unlabeled: float
@@ -73,10 +79,7 @@ class TransductiveS3VM(LinearS3VM):
             ratios = self._ratios(rows)
             shift = np.zeros(len(rows.positives))
             if self._is_supervised(rows):
-                settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
-                (solution,) = train_l2svm(
-                    rows.engine, rows.costs, [self.lam], settings, rows.start, history
-                )
+                solution = self._train_supervised(rows, history)
             else:
                 solved = []
                 for number, (positive, ratio) in enumerate(
@@ -95,6 +98,14 @@ class TransductiveS3VM(LinearS3VM):
         self.positive_ratio_ = ratios[0] if len(ratios) == 1 else np.array(ratios)
         self.transduction_ = self._complete(X, y, rows.block_rows)
         return self
+
+    def _train_supervised(self, rows: Placed, history: History) -> LinearSolution:
+        """Train on the labelled rows alone."""
+        settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
+        (solution,) = train_l2svm(
+            rows.engine, rows.costs, [self.lam], settings, rows.start, history
+        )
+        return solution
 
     def _is_supervised(self, rows: Placed) -> bool:
         """Whether there is nothing to learn from unlabelled rows."""

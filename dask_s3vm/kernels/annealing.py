@@ -81,13 +81,13 @@ def set_beliefs(
         else:
             belief[i] = logistic(z)
         p = belief[i]
-        s = _softplus(z)
-        divergence += share[i] * (p * (z - last) - s + _softplus(last))
+        s = softplus(z)
+        divergence += share[i] * (p * (z - last) - s + softplus(last))
         entropy += share[i] * (s - p * z)
     return divergence, entropy
 
 
 @njit(nogil=True, cache=True)
-def _softplus(z: float) -> float:
+def softplus(z: float) -> float:
     """log(1 + exp(z)) without overflow."""
     return max(z, 0.0) + math.log1p(math.exp(-abs(z)))

@@ -1,0 +1,195 @@
+"""L-BFGS: quasi-Newton steps from the last m changes of point and gradient (Nocedal & Wright, 7.2).
+
+Directions come from inner products of the kept vectors rather than from the usual two loops over
+them: a step reads each kept vector twice, once for its products with the new gradient and the
+step, once for the direction.
+
+scipy's L-BFGS-B is not used: on wide data it takes longer than a pass over the rows (it keeps
+account of bounds that are not there), and its bits depend on the threads of BLAS.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dask_s3vm.kernels.vectors import combine, products
+from dask_s3vm.solvers.cg import dot, norm
+from dask_s3vm.solvers.wolfe import Function, Trial, wolfe_step
+
+#: A pair is kept if s.y is above this part of y.y: the curvature along s is positive for sure.
+POSITIVE = 1e-12
+
+
+@dataclass(frozen=True)
+class LBFGSResult:
+    """Where the iteration ended.
+
+    termination : "converged"; "precision" where rounding allowed no further step; "max_iter".
+    """
+
+    x: np.ndarray
+    value: float
+    gradient: np.ndarray
+    n_iter: int
+    n_evaluations: int
+    termination: str
+
+
+def memory_size(n: int) -> int:
+    """Pairs to keep for vectors of length n: 50, fewer where they would not fit a cache.
+
+    On wide data, where steps are dear, fewer pairs take hardly more of them.
+    """
+    return min(50, max(10, (1 << 18) // n))
+
+
+class Memory:
+    """The last `size` changes s of the point and y of the gradient, with their inner products.
+
+    Row 2 i of `_vectors` is an s, row 2 i + 1 its y; pairs are written over in turn. H0 = scale I.
+    """
+
+    def __init__(self, size: int, n: int) -> None:
+        self._vectors = np.empty((2 * size, n))
+        self._inner = np.zeros((2 * size, 2 * size))
+        self._order: list[int] = []
+        self._size = size
+        self.scale: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def clear(self) -> None:
+        """Forget all pairs, but not the scale."""
+        self._order = []
+
+    def products_with(self, gradient: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """Products of all kept vectors with a gradient and with a step, (2 k, 2)."""
+        out = np.zeros((2 * len(self), 2))
+        products(self._vectors, gradient, step, out)
+        return out
+
+    def direction(self, gradient: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Return -H gradient, given the products of the kept vectors with the gradient.
+
+        The two loops of L-BFGS, on q = c gradient + sum_k a_k v_k of which only c and a are kept.
+        """
+        scale = self.scale
+        if scale is None:  # nothing is known yet: a step of length 1 at most
+            scale = min(1.0, 1.0 / norm(gradient))
+        inner = self._inner[: 2 * len(self), : 2 * len(self)]
+        a = np.zeros(len(inner))
+        alphas = {}
+        for i in reversed(self._order):
+            s, y = 2 * i, 2 * i + 1
+            alphas[i] = (slopes[s] + float(np.add.reduce(inner[s] * a))) / inner[s, y]
+            a[y] -= alphas[i]
+        a *= scale
+        for i in self._order:
+            s, y = 2 * i, 2 * i + 1
+            beta = (scale * slopes[y] + float(np.add.reduce(inner[y] * a))) / inner[s, y]
+            a[s] += alphas[i] - beta
+        out = -scale * gradient
+        combine(self._vectors, -a, out)
+        return out
+
+    def add(
+        self,
+        s: np.ndarray,
+        y: np.ndarray,
+        with_s: np.ndarray,
+        slopes: np.ndarray,
+        new_slopes: np.ndarray,
+        gradient: np.ndarray,
+    ) -> np.ndarray:
+        """Keep a pair, in the place of the oldest if need be.
+
+        Parameters
+        ----------
+        s, y : changes of point and gradient.
+        with_s, slopes, new_slopes : products of the vectors kept so far with s, and with the
+            gradient before and after the step.
+        gradient : the gradient after it.
+
+        Returns
+        -------
+        Products of the vectors kept from now on with the gradient after the step.
+        """
+        curvature, square = dot(s, y), dot(y, y)
+        if not curvature > POSITIVE * square:
+            return new_slopes
+        place = len(self) if len(self) < self._size else self._order.pop(0)
+        self._order.append(place)
+        i, j, n = 2 * place, 2 * place + 1, len(with_s)
+        self._vectors[i], self._vectors[j] = s, y
+        self._inner[i, :n] = self._inner[:n, i] = with_s
+        self._inner[j, :n] = self._inner[:n, j] = new_slopes - slopes
+        self._inner[i, i], self._inner[j, j] = dot(s, s), square
+        self._inner[i, j] = self._inner[j, i] = curvature
+        self.scale = curvature / square
+        kept = new_slopes if j < n else np.append(new_slopes, (0.0, 0.0))
+        kept[i], kept[j] = dot(s, gradient), dot(y, gradient)
+        return kept
+
+
+def minimise(
+    function: Function,
+    x: np.ndarray,
+    memory: Memory,
+    tol: float,
+    gradient_tol: float,
+    max_evaluations: int,
+) -> LBFGSResult:
+    """Look for a local minimum from x.
+
+    Stops where the last step brought, and the next one promises, a relative decrease of at most
+    `tol`; where no entry of the gradient exceeds `gradient_tol`; or where rounding allows no
+    further step. Steps obey Wolfe's conditions, so the value never rises.
+
+    Parameters
+    ----------
+    function : see `wolfe.Function`.
+    x : where to start.
+    memory : the scale of a similar function, if there is one, is made use of; pairs are not. They
+        are there to be looked at after it.
+    tol, gradient_tol : see above.
+    max_evaluations : most evaluations.
+    """
+    memory.clear()
+    here = Trial(0.0, *function(x), 0.0)
+    slopes = np.zeros(0)
+    decrease = math.inf if memory.scale is None else 0.0
+    n_iter, n_evaluations = 0, 1
+    termination = "max_iter"
+    while n_evaluations < max_evaluations:
+        if float(np.abs(here.gradient).max()) <= gradient_tol:
+            termination = "converged"
+            break
+        direction = memory.direction(here.gradient, slopes)
+        slope = dot(direction, here.gradient)
+        if max(-0.5 * slope, decrease) <= tol * abs(here.value):
+            termination = "converged"
+            break
+        found, trials = wolfe_step(
+            function, x, here, direction, slope, max_evaluations - n_evaluations
+        )
+        n_evaluations += trials
+        if found is None:
+            if n_evaluations < max_evaluations and len(memory):
+                memory.clear()  # once more, along the gradient itself
+                slopes, decrease = np.zeros(0), math.inf
+                continue
+            if n_evaluations < max_evaluations:
+                termination = "precision"
+            break
+        step = found.t * direction
+        with_both = memory.products_with(found.gradient, step)
+        change = found.gradient - here.gradient
+        slopes = memory.add(
+            step, change, with_both[:, 1], slopes, with_both[:, 0].copy(), found.gradient
+        )
+        decrease = here.value - found.value
+        x, here = x + step, found
+        n_iter += 1
+    return LBFGSResult(x, here.value, here.gradient, n_iter, n_evaluations, termination)
