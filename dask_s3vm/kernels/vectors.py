@@ -15,20 +15,26 @@ BLOCK = 1024
 def products(vectors: np.ndarray, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     """out[k] = (vectors[k].a, vectors[k].b), from one read of each of the vectors."""
     n = a.size
+    quads = n // 4
     for k in range(out.shape[0]):
         row = vectors[k]
-        # eight sums each, so that the compiler can keep them in vector registers
-        with_a, with_b = np.zeros(8), np.zeros(8)
-        for block in range(n // 8):
-            j = 8 * block
-            for lane in range(8):
-                with_a[lane] += row[j + lane] * a[j + lane]
-                with_b[lane] += row[j + lane] * b[j + lane]
-        for j in range(8 * (n // 8), n):
-            with_a[0] += row[j] * a[j]
-            with_b[0] += row[j] * b[j]
-        out[k, 0] = with_a.sum()
-        out[k, 1] = with_b.sum()
+        a0 = a1 = a2 = a3 = 0.0
+        b0 = b1 = b2 = b3 = 0.0
+        for quad in range(quads):
+            j = 4 * quad
+            a0 += row[j] * a[j]
+            a1 += row[j + 1] * a[j + 1]
+            a2 += row[j + 2] * a[j + 2]
+            a3 += row[j + 3] * a[j + 3]
+            b0 += row[j] * b[j]
+            b1 += row[j + 1] * b[j + 1]
+            b2 += row[j + 2] * b[j + 2]
+            b3 += row[j + 3] * b[j + 3]
+        for j in range(4 * quads, n):
+            a0 += row[j] * a[j]
+            b0 += row[j] * b[j]
+        out[k, 0] = (a0 + a1) + (a2 + a3)
+        out[k, 1] = (b0 + b1) + (b2 + b3)
 
 
 @njit(nogil=True, cache=True)

@@ -24,6 +24,7 @@ import numpy as np
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import smooth
+from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.problems.l2svm import row_costs
 from dask_s3vm.problems.transductive import set_known_targets
 
@@ -59,16 +60,16 @@ class SmoothProblem:
         self._lam = lam
         self._offset = offset
         self._level = level
-        self._n_features = engine.layout.n_features
+        self._width = engine.layout.n_features
         share = 1.0 / unlabeled_weight if unlabeled_weight else 0.0
         engine.prepare("targets", set_known_targets, positive)
         engine.prepare("costs", set_smooth_costs, np.append(costs, share))
-        self.mean = self._find_mean("free" if unlabeled_weight else "known")
+        self._width, self.mean = self._look_at_rows("free" if unlabeled_weight else "known")
 
     @property
     def size(self) -> int:
         """Number of variables."""
-        return self._n_features + (self._offset == "free")
+        return self._width + (self._offset == "free")
 
     def evaluate(self, x: np.ndarray, lam_u: float) -> tuple[float, np.ndarray]:
         """Value and gradient; with lam_u = 0 unlabelled rows are not read.
@@ -79,36 +80,46 @@ class SmoothProblem:
         engine, w, bias = self._engine, self.weights(x), float(self._offset != "none")
         which = "counted" if lam_u > 0.0 else "known"
         pulls, known, free = engine.step(lambda: engine.sum(evaluate_smooth, which, w, lam_u, bias))
-        inner, total = x[: self._n_features], float(pulls[-1])
+        inner, total = x[: self._width], float(pulls[-1])
         gradient = np.empty(self.size)
-        gradient[self._n_features :] = total
-        gradient[: self._n_features] = pulls[:-1] + 2.0 * self._lam * inner
+        gradient[self._width :] = total
+        part = gradient[: self._width]
+        np.multiply(inner, 2.0 * self._lam, out=part)
+        part += pulls[: self._width]
         if self._offset != "none":
-            gradient[: self._n_features] -= total * self.mean
+            part -= total * self.mean
         return known + lam_u * free + self._lam * _dot(inner, inner), gradient
 
     def weights(self, x: np.ndarray) -> np.ndarray:
         """(w, b - m.w): weights (d + 1,) for rows as they are, bias last."""
-        w = x[: self._n_features]
-        if self._offset == "none":
-            return np.append(w, 0.0)
-        level = float(x[-1]) if self._offset == "free" else self._level
-        return np.append(w, level - _dot(self.mean, w))
+        out = np.zeros(self._engine.layout.n_features + 1)
+        w = out[: self._width]
+        w[:] = x[: self._width]
+        if self._offset != "none":
+            level = float(x[-1]) if self._offset == "free" else self._level
+            out[-1] = level - _dot(self.mean, w)
+        return out
 
     def variables(self, weights: np.ndarray) -> np.ndarray:
         """x of weights (d + 1,), as far as they obey the offset."""
-        w = weights[:-1]
-        return (
-            np.append(w, weights[-1] + _dot(self.mean, w)) if self._offset == "free" else w.copy()
-        )
+        x = np.zeros(self.size)
+        w = weights[: self._width]
+        x[: self._width] = w
+        if self._offset == "free":
+            x[-1] = weights[-1] + _dot(self.mean, w)
+        return x
 
-    def _find_mean(self, which: str) -> np.ndarray:
-        """Mean of some rows by their costs. Costs: 1 round, 1 pass over these rows."""
-        if self._offset == "none":
-            return np.zeros(self._n_features)
+    def _look_at_rows(self, which: str) -> tuple[int, np.ndarray]:
+        """Number of columns up to the last that occurs, and the mean of the rows of a list.
+
+        Columns of text are ordered by how often they occur: where rows are few, many of the last
+        occur in none of them, and have weight 0 at any minimum. Costs: 1 round, 1 pass.
+        """
         engine = self._engine
-        (total,) = engine.step(lambda: engine.sum(sum_rows, which))
-        return total[:-1] / total[-1]
+        total, used = engine.step(lambda: engine.sum(sum_rows, which))
+        width = int(np.flatnonzero(used)[-1]) + 1 if used.any() else 1
+        mean = total[:width] / total[-1]
+        return width, mean if self._offset != "none" else np.zeros(width)
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
@@ -130,11 +141,15 @@ def set_smooth_costs(shard: Shard, costs: np.ndarray) -> None:
     state["counted"] = np.flatnonzero(counts).astype(np.uint32)
 
 
-def sum_rows(shard: Shard, which: str) -> tuple[np.ndarray]:
-    """(sum of c_i (x_i, 1) over the rows of a list,)."""
+def sum_rows(shard: Shard, which: str) -> tuple[np.ndarray, np.ndarray]:
+    """(sum of c_i (x_i, 1) over the rows of a list, entries of each column in all rows)."""
     pair = shard.pair(np.zeros(shard.n_features + 1))
     smooth.weighted_sum(shard.rows, shard.state[which], shard.state["cost"], pair)
-    return (shard.take(pair),)
+    if isinstance(shard.rows, CSR):
+        used = np.bincount(shard.rows.indices, minlength=shard.n_features)
+    else:
+        used = np.ones(shard.n_features, dtype=np.int64)
+    return shard.take(pair), used
 
 
 def evaluate_smooth(

@@ -84,7 +84,7 @@ def _is_lower(trial: Trial, value: float, slope: float) -> bool:
 
 
 def _next_step(low: Trial, high: Trial | None) -> float:
-    """Between the brackets by a cubic, kept off their ends; beyond `low` where there is no `high`."""
+    """Between the brackets by a cubic, kept off their ends; beyond `low` if there is no `high`."""
     if high is None:
         return 4.0 * low.t
     width = high.t - low.t
