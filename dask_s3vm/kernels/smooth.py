@@ -50,7 +50,7 @@ def smooth_losses(
         else:
             hat = c * math.exp(-NARROWNESS * f * f)
             free += hat
-            pull = -2.0 * NARROWNESS * lam_u * hat * f if hat > 0.0 else 0.0
+            pull = -2.0 * NARROWNESS * lam_u * hat * f if hat != 0.0 else 0.0
         if pull != 0.0:
             row_add(X, i, pull, pair, bias)
     return known, free

@@ -20,6 +20,9 @@ from dask_s3vm.solvers.wolfe import Function, Trial, wolfe_step
 #: A pair is kept if s.y is above this part of y.y: the curvature along s is positive for sure.
 POSITIVE = 1e-12
 
+#: A step that is shorter than this part of x is lost in rounding.
+SMALLEST_STEP = 1e-15
+
 
 @dataclass(frozen=True)
 class LBFGSResult:
@@ -170,6 +173,9 @@ def minimise(
         slope = dot(direction, here.gradient)
         if max(-0.5 * slope, decrease) <= tol * abs(here.value):
             termination = "converged"
+            break
+        if norm(direction) <= SMALLEST_STEP * norm(x):
+            termination = "precision"
             break
         found, trials = wolfe_step(
             function, x, here, direction, slope, max_evaluations - n_evaluations

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from transductive_cases import assert_identical, both, clusters, quiet
+from transductive_cases import assert_identical, both, clusters, each, quiet
 
 from dask_s3vm import DAS3VM, TSVM
 from dask_s3vm.exceptions import ConvergenceWarning
@@ -23,7 +23,7 @@ def triple():
     return X, truth, np.where(np.arange(180) < 21, truth, -1)
 
 
-@both
+@each
 def test_more_classes_are_one_vs_rest(kind, triple):
     X, truth, y = triple
     model = kind(0.01, tol=1e-10).fit(X, y)
@@ -38,14 +38,14 @@ def test_more_classes_are_one_vs_rest(kind, triple):
         assert model.objective_[k] == pytest.approx(alone.objective_, rel=1e-8)
 
 
-@both
+@each
 def test_a_ratio_for_more_classes_is_refused(kind, triple):
     X, _, y = triple
     with pytest.raises(ValueError, match=r"positive_ratio=0\.5 is for two classes, y has 3"):
         kind(positive_ratio=0.5).fit(X, y)
 
 
-@both
+@each
 def test_the_ratio_is_that_of_the_labelled_rows(kind, small, rng):
     X, _, y = small
     y = y.copy()
@@ -55,7 +55,7 @@ def test_the_ratio_is_that_of_the_labelled_rows(kind, small, rng):
     assert kind(0.01).fit(X, y, weight).positive_ratio_ == pytest.approx(10 / 14)
 
 
-@both
+@each
 @pytest.mark.parametrize("dtype", [np.int8, np.float64])
 def test_minus_one_and_one_are_refused_with_a_way_out(kind, small, dtype):
     X, truth, y = small
@@ -68,7 +68,7 @@ def test_minus_one_and_one_are_refused_with_a_way_out(kind, small, dtype):
     assert set(model.transduction_) == {-1, 1}
 
 
-@both
+@each
 @pytest.mark.parametrize("dtype", [str, object])
 def test_string_labels(kind, small, dtype):
     X, _, y = small
@@ -79,7 +79,7 @@ def test_string_labels(kind, small, dtype):
     assert np.array_equal(model.transduction_[y >= 0], names[y >= 0])
 
 
-@both
+@each
 @pytest.mark.parametrize("bad", [-0.1, 1.5, "half"])
 def test_bad_ratios_are_refused(kind, small, bad):
     with pytest.raises(ValueError, match="positive_ratio"):
@@ -89,7 +89,7 @@ def test_bad_ratios_are_refused(kind, small, bad):
 # threshold and warnings
 
 
-@both
+@each
 @pytest.mark.parametrize("ratio", [0.0, 0.13, 0.5, 0.8, 1.0])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("seed", range(3))
@@ -102,7 +102,7 @@ def test_the_ratio_threshold_gives_the_wanted_number(kind, ratio, fit_intercept,
     assert (model.transduction_[y < 0] == 1).sum() == wanted
 
 
-@both
+@each
 def test_the_ratio_threshold_moves_nothing_but_the_bias(kind, small):
     X, _, y = small
     a, b = (kind(0.01, positive_ratio=0.4, threshold=t).fit(X, y) for t in ("zero", "ratio"))
@@ -152,7 +152,7 @@ def test_callbacks_see_the_history(kind, small):
     assert all(set(row) == common | own for row in seen)
 
 
-@both
+@each
 def test_verbose_writes_to_standard_error_only(kind, small, capsys):
     kind(0.01, positive_ratio=0.5, verbose=True).fit(small[0], small[2])
     out, err = capsys.readouterr()
@@ -160,7 +160,7 @@ def test_verbose_writes_to_standard_error_only(kind, small, capsys):
     assert "objective" in err
 
 
-@both
+@each
 def test_warm_start_ends_at_the_same_model(kind, small):
     X, _, y = small
     cold = kind(0.01, positive_ratio=0.5, tol=1e-10).fit(X, y)
@@ -172,7 +172,7 @@ def test_warm_start_ends_at_the_same_model(kind, small):
         warm.fit(X[:, :3], y)
 
 
-@both
+@each
 def test_a_fit_does_not_change_its_input(kind, small):
     X, y = small[0].copy(), small[2].copy()
     kind(0.01, positive_ratio=0.5).fit(X, y)
