@@ -31,18 +31,36 @@ ALLOWED = {
         "engine.shard",
         "engine.select",
     ],
+    "features": [
+        "features",
+        "kernels.rows",
+        "engine.blocks",
+        "engine.ingest.is_dask",
+        "_config",
+    ],
     "estimators": [
         "methods",
+        "features",
         "engine.ingest",
         "engine.protocol",
         "engine.sources",
         "estimators",
         "exceptions",
+        "_config",
     ],
 }
 
 #: Who may import dask or distributed.
-DASK = ("engine/", "io/", "datasets/", "cli/", "bench/", "estimators/_linear.py", "_config.py")
+DASK = (
+    "engine/",
+    "features/",
+    "io/",
+    "datasets/",
+    "cli/",
+    "bench/",
+    "estimators/_linear.py",
+    "_config.py",
+)
 
 
 def imports_of(module):

@@ -30,6 +30,8 @@ class QNS3VM(TransductiveS3VM):
             + lam |w|^2,    f(x) = w.(x - m) + b
 
     with m the mean of the unlabelled rows, by L-BFGS with one round over the rows per evaluation.
+    With a kernel, x stands for features whose inner products are the kernel (eq. 9), and they are
+    centred the same way.
     The weight of the unlabelled rows rises in stages, the first of which is the supervised
     problem. Finds a local minimum. Sample and class weights multiply the 1/l and 1/u as in `TSVM`.
 
@@ -53,6 +55,23 @@ class QNS3VM(TransductiveS3VM):
         predicted positive; helps where that share is known.
     annealing : sequence of float, default=(0.0, 1e-6, 1e-4, 0.01, 0.1, 0.5, 1.0)
         The stages, as parts of `lam_unlabeled`, rising to 1.
+    kernel : str or callable, default="linear"
+        "linear", "rbf", "poly", "laplacian", ...: see `dask_s3vm.features.fit_kernel_map`, also for
+        the parameters after it. Other kernels than the linear one are computed with landmark rows.
+    n_components : int or None, default=500
+        Landmarks; None: all rows, the exact kernel.
+    sigma : float or "scale", default="scale"
+        Width of the RBF kernel; "scale": a fifth of the diagonal of the ranges of the columns.
+    gamma : float or None, default=None
+        1 / (2 sigma^2), and the like for other kernels.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial and the sigmoid kernel.
+    kernel_params : dict or None, default=None
+        Parameters of a callable kernel.
+    random_state : int, numpy Generator or RandomState, or None, default=None
+        Draws the landmarks.
     unlabeled : int, str or None, default=-1
         Mark of rows without a label.
     class_weight : dict, "balanced" or None, default=None
@@ -65,8 +84,8 @@ class QNS3VM(TransductiveS3VM):
     max_iter : int, default=500
         Most evaluations per stage.
     warm_start : bool, default=False
-        Start from the weights of the last fit. The stages are walked all the same; to go on from
-        there, set ``annealing=(1.0,)`` too.
+        Start from the weights of the last fit, with its landmarks. The stages are walked all the
+        same; to go on from there, set ``annealing=(1.0,)`` too.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
     verbose : bool, default=False
@@ -77,7 +96,7 @@ class QNS3VM(TransductiveS3VM):
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
     coef_ : ndarray of shape (1, d) or (n_classes, d)
-        Weights; one row for two classes, one-vs-rest for more.
+        Weights, of features if there is a kernel; one row for two classes, one-vs-rest for more.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         b - w.m: rows to be predicted need no centering. Moved by the threshold.
     objective_ : float or ndarray of shape (n_classes,)
@@ -96,6 +115,8 @@ class QNS3VM(TransductiveS3VM):
     history_ : list of dict
         One row per evaluation: stage, its weight of the unlabelled rows, evaluations so far,
         objective, norm of the gradient, seconds.
+    kernel_map_ : KernelMap or None
+        Makes the features that `coef_` is over; None for the linear kernel.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -139,6 +160,14 @@ class QNS3VM(TransductiveS3VM):
         fit_intercept: bool = True,
         threshold: str = "zero",
         annealing: Sequence[float] = STAGES,
+        kernel: str | Callable[..., float] = "linear",
+        n_components: int | None = 500,
+        sigma: float | str = "scale",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        random_state: Any = None,
         unlabeled: int | str | None = -1,
         class_weight: dict[Any, float] | str | None = None,
         tol: float = 1e-6,
@@ -155,6 +184,14 @@ class QNS3VM(TransductiveS3VM):
         self.fit_intercept = fit_intercept
         self.threshold = threshold
         self.annealing = annealing
+        self.kernel = kernel
+        self.n_components = n_components
+        self.sigma = sigma
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.random_state = random_state
         self.unlabeled = unlabeled
         self.class_weight = class_weight
         self.tol = tol
