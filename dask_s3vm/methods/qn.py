@@ -1,8 +1,8 @@
 """QN-S3VM: quasi-Newton steps on a smooth objective (Gieseke et al., Algorithm 1).
 
 The weight of the unlabelled rows rises in stages, the first of which is the supervised problem;
-each is minimised by L-BFGS from the last one's minimum. Stages before the last are solved less
-accurately.
+each is minimised by L-BFGS from the last one's minimum, whose value and gradient for the new
+weight need no pass over the unlabelled rows. Stages before the last are solved less accurately.
 
 A stage begins along its own gradient. The pairs of the stage before know nothing of the new
 weight of the unlabelled rows, whose loss is not convex: with them, first steps are long and
@@ -18,7 +18,7 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask
 from dask_s3vm.problems.smooth import SmoothProblem
 from dask_s3vm.solvers.cg import norm
-from dask_s3vm.solvers.lbfgs import Memory, memory_size, minimise
+from dask_s3vm.solvers.lbfgs import LBFGSResult, Memory, memory_size, minimise
 
 #: Parts of lam_unlabeled, stage by stage (section 4.1.4 of the paper; 0 is line 1 of Algorithm 1).
 STAGES = (0.0, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1.0)
@@ -64,9 +64,14 @@ def train_qn(
     memory = Memory(memory_size(problem.size), problem.size)
     report = _Report(history, task.positive)
     last = len(settings.stages) - 1
+    result: LBFGSResult | None = None
     for number, part in enumerate(settings.stages):
-        lam_u = part * settings.lam_unlabeled
+        before, lam_u = report.lam_u, part * settings.lam_unlabeled
         report.begin(number, lam_u)
+        known = None
+        if result is not None and before > 0.0:
+            known = problem.reweighed(x, result.value, result.gradient, before, lam_u)
+            report.evaluated(*known)
 
         def evaluate(x: np.ndarray, lam_u: float = lam_u) -> tuple[float, np.ndarray]:
             value, gradient = problem.evaluate(x, lam_u)
@@ -74,8 +79,9 @@ def train_qn(
             return value, gradient
 
         tol = settings.tol if number == last else max(LOOSE, settings.tol)
-        result = minimise(evaluate, x, memory, tol, settings.gtol, settings.max_iter)
+        result = minimise(evaluate, x, memory, tol, settings.gtol, settings.max_iter, known)
         x = result.x
+    assert result is not None, "there is at least one stage"
     return BinarySolution(
         problem.weights(x), result.value, report.n_evaluations, result.termination
     )
@@ -89,12 +95,12 @@ class _Report:
         self._history = history
         self._positive = positive
         self._stage = 0
-        self._lam_u = 0.0
+        self.lam_u = 0.0
         self._began = time.perf_counter()
 
     def begin(self, stage: int, lam_u: float) -> None:
         """Begin a stage."""
-        self._stage, self._lam_u = stage, lam_u
+        self._stage, self.lam_u = stage, lam_u
 
     def evaluated(self, value: float, gradient: np.ndarray) -> None:
         """Add a row; seconds are those since the last one."""
@@ -104,7 +110,7 @@ class _Report:
             {
                 "class": self._positive,
                 "stage": self._stage,
-                "lam_unlabeled": self._lam_u,
+                "lam_unlabeled": self.lam_u,
                 "evaluations": self.n_evaluations,
                 "objective": value,
                 "gradient": norm(gradient),

@@ -90,6 +90,18 @@ class SmoothProblem:
             part -= total * self.mean
         return known + lam_u * free + self._lam * _dot(inner, inner), gradient
 
+    def reweighed(
+        self, x: np.ndarray, value: float, gradient: np.ndarray, lam_u: float, new_lam_u: float
+    ) -> tuple[float, np.ndarray]:
+        """Value and gradient for another weight of the unlabelled rows, from those for `lam_u`.
+
+        Both are linear in lam_u, and what is left at 0 follows from the labelled rows: F(new) =
+        F(0) + new/lam_u (F(lam_u) - F(0)). Costs: 1 round, 1 pass over the labelled rows.
+        """
+        value_0, gradient_0 = self.evaluate(x, 0.0)
+        ratio = new_lam_u / lam_u
+        return value_0 + ratio * (value - value_0), gradient_0 + ratio * (gradient - gradient_0)
+
     def weights(self, x: np.ndarray) -> np.ndarray:
         """(w, b - m.w): weights (d + 1,) for rows as they are, bias last."""
         out = np.zeros(self._engine.layout.n_features + 1)
@@ -142,13 +154,13 @@ def set_smooth_costs(shard: Shard, costs: np.ndarray) -> None:
 
 
 def sum_rows(shard: Shard, which: str) -> tuple[np.ndarray, np.ndarray]:
-    """(sum of c_i (x_i, 1) over the rows of a list, entries of each column in all rows)."""
+    """(sum of c_i (x_i, 1) over the rows of a list, 1 at the last column that occurs)."""
     pair = shard.pair(np.zeros(shard.n_features + 1))
     smooth.weighted_sum(shard.rows, shard.state[which], shard.state["cost"], pair)
-    if isinstance(shard.rows, CSR):
-        used = np.bincount(shard.rows.indices, minlength=shard.n_features)
-    else:
-        used = np.ones(shard.n_features, dtype=np.int64)
+    used = np.zeros(shard.n_features)
+    stored = shard.rows.indices if isinstance(shard.rows, CSR) else np.arange(shard.n_features)
+    if len(stored):
+        used[stored.max()] = 1.0
     return shard.take(pair), used
 
 

@@ -143,6 +143,7 @@ def minimise(
     tol: float,
     gradient_tol: float,
     max_evaluations: int,
+    known: tuple[float, np.ndarray] | None = None,
 ) -> LBFGSResult:
     """Look for a local minimum from x.
 
@@ -158,9 +159,10 @@ def minimise(
         are there to be looked at after it.
     tol, gradient_tol : see above.
     max_evaluations : most evaluations.
+    known : value and gradient at x, where they are known; counted as one evaluation.
     """
     memory.clear()
-    here = Trial(0.0, *function(x), 0.0)
+    here = Trial(0.0, *(function(x) if known is None else known), 0.0)
     slopes = np.zeros(0)
     decrease = math.inf if memory.scale is None else 0.0
     n_iter, n_evaluations = 0, 1

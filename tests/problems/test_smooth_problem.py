@@ -96,6 +96,18 @@ def test_balanced_outputs_have_the_wanted_mean(setting, rng):
     assert (mean == pytest.approx(LEVEL)) == (setting.offset == "balanced")
 
 
+def test_another_weight_needs_the_labelled_rows_alone(setting, rng):
+    x = rng.normal(size=setting.problem.size)
+    for old, new in ((1e-6, 1e-4), (0.1, 0.5), (1.0, 0.2)):
+        wanted = setting.problem.evaluate(x, new)
+        found = setting.problem.reweighed(x, *setting.problem.evaluate(x, old), old, new)
+        assert found[0] == pytest.approx(wanted[0], rel=1e-13)
+        np.testing.assert_allclose(found[1], wanted[1], atol=1e-13)
+    old = setting.problem.evaluate(x, 1.0)
+    setting.engine.each(spoil_unlabelled_rows)
+    assert np.isfinite(setting.problem.reweighed(x, *old, 1.0, 2.0)[1]).all()
+
+
 def test_one_round_per_evaluation(setting):
     before = setting.engine.rounds
     setting.problem.evaluate(np.zeros(setting.problem.size), 1.0)

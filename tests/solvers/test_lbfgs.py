@@ -181,6 +181,14 @@ def test_a_start_at_the_minimum_takes_one_evaluation():
     assert (found.n_evaluations, found.n_iter, found.termination) == (1, 0, "converged")
 
 
+def test_a_start_that_is_known_is_not_evaluated():
+    x, watched = np.full(3, -1.2), Watched(rosenbrock)
+    found = minimise(watched, x, Memory(5, 3), 0.0, 1e-8, 300, known=rosenbrock(x))
+    wanted = minimise(rosenbrock, x, Memory(5, 3), 0.0, 1e-8, 300)
+    assert np.array_equal(found.x, wanted.x)
+    assert found.n_evaluations == wanted.n_evaluations == len(watched.values) + 1
+
+
 def test_values_that_are_no_numbers_are_stepped_back_from():
     def walled(x):
         if x[0] < -0.5:
