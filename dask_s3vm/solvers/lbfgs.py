@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dask_s3vm.kernels.vectors import combine, products
+from dask_s3vm.kernels.vectors import combine, products, two_loops
 from dask_s3vm.solvers.cg import dot, norm
 from dask_s3vm.solvers.wolfe import Function, Trial, wolfe_step
 
@@ -74,25 +74,12 @@ class Memory:
         return out
 
     def direction(self, gradient: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Return -H gradient, given the products of the kept vectors with the gradient.
-
-        The two loops of L-BFGS, on q = c gradient + sum_k a_k v_k of which only c and a are kept.
-        """
+        """Return -H gradient, given the products of the kept vectors with the gradient."""
         scale = self.scale
         if scale is None:  # nothing is known yet: a step of length 1 at most
             scale = min(1.0, 1.0 / norm(gradient))
-        inner = self._inner[: 2 * len(self), : 2 * len(self)]
-        a = np.zeros(len(inner))
-        alphas = {}
-        for i in reversed(self._order):
-            s, y = 2 * i, 2 * i + 1
-            alphas[i] = (slopes[s] + float(np.add.reduce(inner[s] * a))) / inner[s, y]
-            a[y] -= alphas[i]
-        a *= scale
-        for i in self._order:
-            s, y = 2 * i, 2 * i + 1
-            beta = (scale * slopes[y] + float(np.add.reduce(inner[y] * a))) / inner[s, y]
-            a[s] += alphas[i] - beta
+        a = np.zeros(2 * len(self))
+        two_loops(self._inner, slopes, np.array(self._order, dtype=np.int64), scale, a)
         out = -scale * gradient
         combine(self._vectors, -a, out)
         return out
