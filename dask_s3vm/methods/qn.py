@@ -26,6 +26,10 @@ STAGES = (0.0, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1.0)
 #: Relative decrease at which stages before the last end.
 LOOSE = 1e-5
 
+#: Largest growth of that weight at which the value for the next follows from the last; rounding
+#: errors grow with it.
+MOST_AT_ONCE = 1e3
+
 
 @dataclass(frozen=True)
 class QNSettings:
@@ -69,7 +73,7 @@ def train_qn(
         before, lam_u = report.lam_u, part * settings.lam_unlabeled
         report.begin(number, lam_u)
         known = None
-        if result is not None and before > 0.0:
+        if result is not None and before > 0.0 and lam_u <= MOST_AT_ONCE * before:
             known = problem.reweighed(x, result.value, result.gradient, before, lam_u)
             report.evaluated(*known)
 

@@ -40,11 +40,12 @@ class LBFGSResult:
 
 
 def memory_size(n: int) -> int:
-    """Pairs to keep for vectors of length n: 50, fewer where they would not fit a cache.
+    """Pairs to keep for vectors of length n: 50, or 10 where more would not fit a cache.
 
-    On wide data, where steps are dear, fewer pairs take hardly more of them.
+    On wide data, where steps are dear, fewer pairs take hardly more of them. At most 1 GiB, but
+    for 3 pairs.
     """
-    return min(50, max(10, (1 << 18) // n))
+    return min(50, max(10, (1 << 18) // n), max(3, (1 << 26) // n))
 
 
 class Memory:

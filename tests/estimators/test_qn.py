@@ -175,6 +175,17 @@ def test_own_stages(small):
     assert_identical(model, again)
 
 
+@pytest.mark.parametrize("first", [1e-14, 1e-9, 1e-2])
+def test_a_long_way_between_stages_costs_no_accuracy(small, first):
+    X, _, y = small
+    model = QNS3VM(0.01, 0.7, positive_ratio=0.5, annealing=(0, first, 1), max_iter=1000).fit(X, y)
+    last = [row for row in model.history_ if row["stage"] == 2]
+    end = [row for row in model.history_ if row["stage"] == 1][-1]
+    assert end["objective"] < last[0]["objective"] <= end["objective"] + 0.7
+    wanted = paper_value(model.decision_function(X), y, (model.coef_**2).sum(), 0.01, 0.7)
+    assert model.objective_ == pytest.approx(wanted, rel=1e-12)
+
+
 @pytest.mark.parametrize("bad", [(), (0.0,), (0.5, 0.1, 1.0), (-1.0, 1.0), (0.0, 2.0), (np.nan, 1)])
 def test_stages_that_do_not_rise_to_one_are_refused(small, bad):
     with pytest.raises(ValueError, match="annealing must be numbers that rise"):

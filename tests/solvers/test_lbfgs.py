@@ -105,7 +105,9 @@ def test_a_pair_without_positive_curvature_is_not_kept():
     assert memory.scale is None
 
 
-@pytest.mark.parametrize(("n", "wanted"), [(1, 50), (5000, 50), (13_000, 20), (10**6, 10)])
+@pytest.mark.parametrize(
+    ("n", "wanted"), [(1, 50), (5000, 50), (13_000, 20), (10**6, 10), (10**7, 6), (10**9, 3)]
+)
 def test_fewer_pairs_of_long_vectors_are_kept(n, wanted):
     assert memory_size(n) == wanted
 
