@@ -3,6 +3,7 @@
 import argparse
 import time
 
+import dask
 from dask.distributed import Client, LocalCluster
 
 from dask_s3vm import DAS3VM, L2SVM, QNS3VM, TSVM
@@ -37,13 +38,13 @@ def compare_methods(data, args):
     with Client(args.scheduler or LocalCluster(dashboard_address=":0")) as client:
         print(client)
         few = hide_labels(y, min(args.labels, args.rows // 2))
-        ratio = float(y.mean().compute())
+        (ratio,) = dask.compute(y.mean())
         for name in args.methods:
-            model = METHODS[name](**parameters(name, args, ratio))
+            model = METHODS[name](**parameters(name, args, float(ratio)))
             began = time.perf_counter()
             model.fit(X, few)
             seconds = time.perf_counter() - began
-            wrong = float((model.predict(X) != y).mean().compute())
+            (wrong,) = dask.compute((model.predict(X) != y).mean())
             print(
                 f"{type(model).__name__:7s} error {100 * wrong:6.2f} %  objective "
                 f"{model.objective_:.6f}  {steps(model)}  {seconds:.1f} s",

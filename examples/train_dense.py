@@ -11,7 +11,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import dask.array as da
 import numpy as np
 from compare import compare_methods, parse
 
@@ -24,8 +23,7 @@ def read(path, classes, n_rows):
     with np.load(path) as held:
         X, y = held["X"], held["y"]
     keep = np.flatnonzero((y == first) | (y == second))[:n_rows]
-    X = X[keep].astype(np.float32) / float(X.max())
-    return da.from_array(X, chunks=(4096, -1)), da.from_array((y[keep] == second) * 1, chunks=4096)
+    return X[keep].astype(np.float32) / float(X.max()), (y[keep] == second).astype(int)
 
 
 if __name__ == "__main__":

@@ -77,8 +77,8 @@ class QNS3VM(TransductiveS3VM):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, on labelled rows.
     tol : float, default=1e-6
-        The last stage ends where a step brings a relative decrease of at most this; those before
-        at 1e-5.
+        The last stage ends where a step brings, and the next one promises, a relative decrease of
+        at most this; those before at 1e-5 if that is more.
     gtol : float, default=1e-9
         A stage ends where no entry of the gradient exceeds this.
     max_iter : int, default=500

@@ -26,6 +26,9 @@ STAGES = (0.0, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1.0)
 #: Relative decrease at which stages before the last end.
 LOOSE = 1e-5
 
+#: Steps of the last stage, at least.
+LEAST_STEPS = 3
+
 #: Largest growth of that weight at which the value for the next follows from the last; rounding
 #: errors grow with it.
 MOST_AT_ONCE = 1e3
@@ -67,7 +70,7 @@ def train_qn(
     x = np.zeros(problem.size) if start is None else problem.variables(start)
     memory = Memory(memory_size(problem.size), problem.size)
     report = _Report(history, task.positive)
-    last = len(settings.stages) - 1
+    last, loose = len(settings.stages) - 1, max(LOOSE, settings.tol)
     result: LBFGSResult | None = None
     for number, part in enumerate(settings.stages):
         before, lam_u = report.lam_u, part * settings.lam_unlabeled
@@ -82,8 +85,8 @@ def train_qn(
             report.evaluated(value, gradient)
             return value, gradient
 
-        tol = settings.tol if number == last else max(LOOSE, settings.tol)
-        result = minimise(evaluate, x, memory, tol, settings.gtol, settings.max_iter, known)
+        tol, least = (settings.tol, LEAST_STEPS) if number == last else (loose, 0)
+        result = minimise(evaluate, x, memory, tol, settings.gtol, settings.max_iter, known, least)
         x = result.x
     assert result is not None, "there is at least one stage"
     return BinarySolution(

@@ -132,6 +132,7 @@ def minimise(
     gradient_tol: float,
     max_evaluations: int,
     known: tuple[float, np.ndarray] | None = None,
+    least_steps: int = 0,
 ) -> LBFGSResult:
     """Look for a local minimum from x.
 
@@ -148,6 +149,8 @@ def minimise(
     tol, gradient_tol : see above.
     max_evaluations : most evaluations.
     known : value and gradient at x, where they are known; counted as one evaluation.
+    least_steps : steps before a small decrease counts: a first step along the gradient promises
+        little where the function is much flatter in other directions.
     """
     memory.clear()
     here = Trial(0.0, *(function(x) if known is None else known), 0.0)
@@ -161,7 +164,8 @@ def minimise(
             break
         direction = memory.direction(here.gradient, slopes)
         slope = dot(direction, here.gradient)
-        if max(-0.5 * slope, decrease) <= tol * abs(here.value):
+        small = max(-0.5 * slope, decrease) <= tol * abs(here.value)
+        if small and n_iter >= least_steps:
             termination = "converged"
             break
         if norm(direction) <= SMALLEST_STEP * norm(x):

@@ -209,5 +209,7 @@ def test_the_scale_is_taken_along_and_the_pairs_are_not():
     assert memory.scale is not None
     again = minimise(function, first.x, memory, 1e-4, 0.0, 500)
     assert (again.n_evaluations, again.termination) == (1, "converged")
+    again = minimise(function, first.x, memory, 1e-4, 0.0, 500, least_steps=2)
+    assert (again.n_iter, again.termination) == (2, "converged")
     moved = minimise(lambda x: function(x - 0.1), first.x, memory, 1e-8, 0.0, 500)
     assert moved.value == pytest.approx(first.value, rel=1e-6)
