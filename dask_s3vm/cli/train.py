@@ -19,6 +19,7 @@ METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
     "l2svm": ("L2SVM", ()),
     "tsvm": ("TSVM", (*_SEMI, "max_switches")),
     "da": ("DAS3VM", _SEMI),
+    "qn": ("QNS3VM", (*_SEMI, "offset")),
 }
 
 
@@ -27,15 +28,16 @@ METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
 @click.option("--method", type=click.Choice(sorted(METHODS)), default="l2svm", show_default=True)
 @click.option("--model", default="model.npz", show_default=True, help="Model file to write.")
 @click.option("--lam", type=float, default=1e-3, show_default=True, help="Regularisation.")
-@click.option("--lam-unlabeled", type=float, help="Weight of unlabelled rows (tsvm, da).")
-@click.option("--positive-ratio", type=float, help="Share of positive rows (tsvm, da).")
+@click.option("--lam-unlabeled", type=float, help="Weight of unlabelled rows (tsvm, da, qn).")
+@click.option("--positive-ratio", type=float, help="Share of positive rows (tsvm, da, qn).")
 @click.option("--max-switches", type=int, help="Most pairs to switch at a time (tsvm).")
-@click.option("--threshold", type=click.Choice(["zero", "ratio"]), help="See TSVM (tsvm, da).")
+@click.option("--threshold", type=click.Choice(["zero", "ratio"]), help="See TSVM (tsvm, da, qn).")
+@click.option("--offset", type=click.Choice(["balanced", "free"]), help="See QNS3VM (qn).")
 @click.option("--unlabeled", default="-1", show_default=True, help="Mark of unlabelled rows.")
 @click.option("--class-weight", type=click.Choice(["none", "balanced"]), default="none")
 @click.option("--intercept/--no-intercept", default=True, help="Whether to have a bias.")
 @click.option("--tol", type=float, default=1e-6, show_default=True, help="Relative gap at stop.")
-@click.option("--max-iter", type=int, default=100, show_default=True, help="Newton steps.")
+@click.option("--max-iter", type=int, help="Newton steps; default 100 (qn: evaluations; 500).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @kernel_options
@@ -50,11 +52,12 @@ def train(
     positive_ratio: float | None,
     max_switches: int | None,
     threshold: str | None,
+    offset: str | None,
     unlabeled: str,
     class_weight: str,
     intercept: bool,
     tol: float,
-    max_iter: int,
+    max_iter: int | None,
     as_json: bool,
     quiet: bool,
     kernel: str,
@@ -78,6 +81,7 @@ def train(
         "positive_ratio": positive_ratio,
         "max_switches": max_switches,
         "threshold": threshold,
+        "offset": offset,
     }
     of_kernel = {
         "n_components": n_components,
@@ -95,7 +99,7 @@ def train(
         class_weight=None if class_weight == "none" else class_weight,
         fit_intercept=intercept,
         tol=tol,
-        max_iter=max_iter,
+        **({} if max_iter is None else {"max_iter": max_iter}),
         verbose=not quiet,
     )
     with told_plainly():
@@ -116,8 +120,7 @@ def train(
                 "rows": int(X.shape[0]),
                 "features": int(X.shape[1]),
                 "objective": estimator.objective_,
-                "newton_steps": estimator.n_iter_,
-                "cg_steps": sum(row["cg_steps"] for row in estimator.history_),
+                **steps_of(estimator),
                 "termination": estimator.termination_,
                 "read_s": round(read - began, 2),
                 "train_s": round(trained - read, 2),
@@ -126,6 +129,17 @@ def train(
         ],
         as_json,
     )
+
+
+def steps_of(estimator: Any) -> dict[str, int]:
+    """What a fit has counted: evaluations, or Newton and CG steps."""
+    history = estimator.history_
+    if "cg_steps" not in history[0]:
+        return {"evaluations": len(history)}
+    return {
+        "newton_steps": estimator.n_iter_,
+        "cg_steps": sum(row["cg_steps"] for row in history),
+    }
 
 
 def _options_of(method: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from dask_s3vm.estimators._da import DAS3VM
 from dask_s3vm.estimators._l2svm import L2SVM, l2svm_path
+from dask_s3vm.estimators._qn import QNS3VM
 from dask_s3vm.estimators._tsvm import TSVM
 
-__all__ = ["DAS3VM", "L2SVM", "TSVM", "l2svm_path"]
+__all__ = ["DAS3VM", "L2SVM", "QNS3VM", "TSVM", "l2svm_path"]

@@ -47,3 +47,31 @@ def combine(vectors: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
             row, weight = vectors[k, low : low + part.size], weights[k]
             for j in range(part.size):
                 part[j] += weight * row[j]
+
+
+@njit(nogil=True, cache=True)
+def two_loops(
+    inner: np.ndarray, slopes: np.ndarray, order: np.ndarray, scale: float, out: np.ndarray
+) -> None:
+    """Run the two loops of L-BFGS on q = c gradient + sum_k out_k v_k, keeping only out.
+
+    Rows 2 i and 2 i + 1 of the kept vectors v are the pair (s_i, y_i); `inner` has their products,
+    `slopes` those with the gradient, `order` the pairs from the oldest to the newest. In the end
+    c = scale.
+    """
+    out[:] = 0.0
+    alpha = np.zeros(order.size)
+    for k in range(order.size - 1, -1, -1):
+        s = 2 * order[k]
+        total = slopes[s]
+        for j in range(out.size):
+            total += inner[s, j] * out[j]
+        alpha[k] = total / inner[s, s + 1]
+        out[s + 1] -= alpha[k]
+    out *= scale
+    for k in range(order.size):
+        s = 2 * order[k]
+        total = scale * slopes[s + 1]
+        for j in range(out.size):
+            total += inner[s + 1, j] * out[j]
+        out[s] += alpha[k] - total / inner[s, s + 1]

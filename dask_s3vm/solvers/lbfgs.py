@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dask_s3vm.kernels.vectors import combine, products
+from dask_s3vm.kernels.vectors import combine, products, two_loops
 from dask_s3vm.solvers.cg import dot, norm
 from dask_s3vm.solvers.wolfe import Function, Trial, wolfe_step
 
@@ -41,11 +41,12 @@ class LBFGSResult:
 
 
 def memory_size(n: int) -> int:
-    """Pairs to keep for vectors of length n: 50, fewer where they would not fit a cache.
+    """Pairs to keep for vectors of length n: 50, or 10 where more would not fit a cache.
 
-    On wide data, where steps are dear, fewer pairs take hardly more of them.
+    On wide data, where steps are dear, fewer pairs take hardly more of them. At most 1 GiB, but
+    for 3 pairs.
     """
-    return min(50, max(10, (1 << 18) // n))
+    return min(50, max(10, (1 << 18) // n), max(3, (1 << 26) // n))
 
 
 class Memory:
@@ -75,25 +76,12 @@ class Memory:
         return out
 
     def direction(self, gradient: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Return -H gradient, given the products of the kept vectors with the gradient.
-
-        The two loops of L-BFGS, on q = c gradient + sum_k a_k v_k of which only c and a are kept.
-        """
+        """Return -H gradient, given the products of the kept vectors with the gradient."""
         scale = self.scale
         if scale is None:  # nothing is known yet: a step of length 1 at most
             scale = min(1.0, 1.0 / norm(gradient))
-        inner = self._inner[: 2 * len(self), : 2 * len(self)]
-        a = np.zeros(len(inner))
-        alphas = {}
-        for i in reversed(self._order):
-            s, y = 2 * i, 2 * i + 1
-            alphas[i] = (slopes[s] + float(np.add.reduce(inner[s] * a))) / inner[s, y]
-            a[y] -= alphas[i]
-        a *= scale
-        for i in self._order:
-            s, y = 2 * i, 2 * i + 1
-            beta = (scale * slopes[y] + float(np.add.reduce(inner[y] * a))) / inner[s, y]
-            a[s] += alphas[i] - beta
+        a = np.zeros(2 * len(self))
+        two_loops(self._inner, slopes, np.array(self._order, dtype=np.int64), scale, a)
         out = -scale * gradient
         combine(self._vectors, -a, out)
         return out
@@ -144,6 +132,8 @@ def minimise(
     tol: float,
     enough: Callable[[float, np.ndarray], bool],
     max_evaluations: int,
+    known: tuple[float, np.ndarray] | None = None,
+    least_steps: int = 0,
 ) -> LBFGSResult:
     """Look for a local minimum from x.
 
@@ -160,9 +150,12 @@ def minimise(
     tol : see above.
     enough : tells by value and gradient of a point whether to stop there.
     max_evaluations : most evaluations.
+    known : value and gradient at x, where they are known; counted as one evaluation.
+    least_steps : steps before a small decrease counts: a first step along the gradient promises
+        little where the function is much flatter in other directions.
     """
     memory.clear()
-    here = Trial(0.0, *function(x), 0.0)
+    here = Trial(0.0, *(function(x) if known is None else known), 0.0)
     slopes = np.zeros(0)
     decrease = math.inf if memory.scale is None else 0.0
     n_iter, n_evaluations = 0, 1
@@ -173,7 +166,8 @@ def minimise(
             break
         direction = memory.direction(here.gradient, slopes)
         slope = dot(direction, here.gradient)
-        if max(-0.5 * slope, decrease) <= tol * abs(here.value):
+        small = max(-0.5 * slope, decrease) <= tol * abs(here.value)
+        if small and n_iter >= least_steps:
             termination = "converged"
             break
         if norm(direction) <= SMALLEST_STEP * norm(x):

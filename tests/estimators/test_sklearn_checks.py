@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dask_s3vm import DAS3VM, L2SVM, TSVM
+from dask_s3vm import DAS3VM, L2SVM, QNS3VM, TSVM
 
 # the equivalence of weights and repetitions is checked to 1e-7: solve that far
 ESTIMATORS = [
@@ -14,8 +14,10 @@ ESTIMATORS = [
 SEMI_SUPERVISED = [
     TSVM(tol=1e-16),
     DAS3VM(tol=1e-16),
+    QNS3VM(tol=0.0, gtol=0.0),
     TSVM(kernel="rbf", sigma=2.0, tol=1e-16),
     DAS3VM(kernel="rbf", sigma=2.0, tol=1e-16),
+    QNS3VM(kernel="rbf", sigma=2.0, tol=0.0, gtol=0.0),
 ]
 
 

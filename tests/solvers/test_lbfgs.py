@@ -114,7 +114,9 @@ def test_a_pair_without_positive_curvature_is_not_kept():
     assert memory.scale is None
 
 
-@pytest.mark.parametrize(("n", "wanted"), [(1, 50), (5000, 50), (13_000, 20), (10**6, 10)])
+@pytest.mark.parametrize(
+    ("n", "wanted"), [(1, 50), (5000, 50), (13_000, 20), (10**6, 10), (10**7, 6), (10**9, 3)]
+)
 def test_fewer_pairs_of_long_vectors_are_kept(n, wanted):
     assert memory_size(n) == wanted
 
@@ -190,6 +192,14 @@ def test_a_start_at_the_minimum_takes_one_evaluation():
     assert (found.n_evaluations, found.n_iter, found.termination) == (1, 0, "converged")
 
 
+def test_a_start_that_is_known_is_not_evaluated():
+    x, watched = np.full(3, -1.2), Watched(rosenbrock)
+    found = minimise(watched, x, Memory(5, 3), 0.0, below(1e-8), 300, known=rosenbrock(x))
+    wanted = minimise(rosenbrock, x, Memory(5, 3), 0.0, below(1e-8), 300)
+    assert np.array_equal(found.x, wanted.x)
+    assert found.n_evaluations == wanted.n_evaluations == len(watched.values) + 1
+
+
 def test_values_that_are_no_numbers_are_stepped_back_from():
     def walled(x):
         if x[0] < -0.5:
@@ -208,5 +218,7 @@ def test_the_scale_is_taken_along_and_the_pairs_are_not():
     assert memory.scale is not None
     again = minimise(function, first.x, memory, 1e-4, never, 500)
     assert (again.n_evaluations, again.termination) == (1, "converged")
+    again = minimise(function, first.x, memory, 1e-4, never, 500, least_steps=2)
+    assert (again.n_iter, again.termination) == (2, "converged")
     moved = minimise(lambda x: function(x - 0.1), first.x, memory, 1e-8, never, 500)
     assert moved.value == pytest.approx(first.value, rel=1e-6)
