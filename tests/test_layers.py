@@ -31,8 +31,10 @@ ALLOWED = {
         "engine.shard",
         "engine.select",
     ],
+    "features": ["features", "engine.ingest.is_dask", "_config"],
     "estimators": [
         "methods",
+        "features",
         "engine.ingest",
         "engine.protocol",
         "engine.sources",
@@ -42,7 +44,16 @@ ALLOWED = {
 }
 
 #: Who may import dask or distributed.
-DASK = ("engine/", "io/", "datasets/", "cli/", "bench/", "estimators/_linear.py", "_config.py")
+DASK = (
+    "engine/",
+    "features/",
+    "io/",
+    "datasets/",
+    "cli/",
+    "bench/",
+    "estimators/_linear.py",
+    "_config.py",
+)
 
 
 def imports_of(module):

@@ -1,0 +1,10 @@
+"""Features made of rows: with them every linear method learns non-linear functions.
+
+kernel_map  landmarks and a basis, so that inner products of features are (nearly) a kernel
+landmarks   which rows are landmarks, and the ranges of the columns, from X of any type
+blas        products that come out the same whatever the number of threads
+"""
+
+from dask_s3vm.features.kernel_map import KernelMap, fit_kernel_map, map_rows
+
+__all__ = ["KernelMap", "fit_kernel_map", "map_rows"]

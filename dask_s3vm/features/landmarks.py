@@ -1,0 +1,130 @@
+"""Some rows of X, by global row number, and the ranges of its columns; X of any type."""
+
+from typing import Any, NamedTuple
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+
+from dask_s3vm.engine.ingest import is_dask
+
+
+class Sample(NamedTuple):
+    """Landmark rows, ndarray or csr_array, and, where wanted, min and max of each column of X."""
+
+    rows: Any
+    low: np.ndarray | None
+    high: np.ndarray | None
+
+
+def plain_rows(block: Any) -> Any:
+    """One block of X as a 2-d ndarray or a csr_array."""
+    if type(block).__module__.split(".")[0] == "sparse":
+        if block.fill_value != 0:
+            raise ValueError(f"X has sparse blocks with fill_value {block.fill_value}; wanted 0")
+        block = block.to_scipy_sparse()
+    if not sp.issparse(block):
+        block = np.asarray(block)
+        if block.ndim != 2:
+            raise ValueError(f"X must be 2-dimensional, got {block.ndim} dimension(s)")
+        return block
+    rows = sp.csr_array(block)
+    if rows.indices.dtype != np.int32 and max(rows.shape[1], rows.nnz) < 2**31:
+        rows = sp.csr_array(  # compiled code of scikit-learn wants 32 bits
+            (rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), rows.shape
+        )
+    return rows
+
+
+def draw_rows(n_rows: int, n_wanted: int | None, random_state: Any) -> np.ndarray:
+    """Numbers of distinct rows, ascending; all of them if there are no more than wanted."""
+    if n_wanted is None or n_wanted >= n_rows:
+        return np.arange(n_rows)
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(2**31)
+    return np.sort(np.random.default_rng(random_state).choice(n_rows, n_wanted, replace=False))
+
+
+def sample(X: Any, n_wanted: int | None, random_state: Any, with_range: bool) -> Sample:
+    """Take landmarks out of X: the same rows however X is cut into chunks.
+
+    Costs: for a dask array one computation, of the blocks that hold landmarks, or of all blocks
+    where the ranges are wanted; one more over all blocks if the sizes of the chunks are unknown.
+    """
+    if not is_dask(X):
+        rows = plain_rows(X)
+        _check_shape(rows.shape)
+        chosen = draw_rows(rows.shape[0], n_wanted, random_state)
+        low, high = _range_of(rows) if with_range else (None, None)
+        return Sample(rows if len(chosen) == rows.shape[0] else rows[chosen], low, high)
+    X = one_column_block(X)
+    blocks = list(X.to_delayed().ravel())
+    counts, ranges = list(X.chunks[0]), []
+    if np.isnan(X.shape[0]):
+        facts = dask.compute(*(_delayed(_measure, block, with_range) for block in blocks))
+        counts, ranges = [fact[0] for fact in facts], [fact[1] for fact in facts]
+        with_range = False
+    starts = np.cumsum([0, *counts])
+    _check_shape((int(starts[-1]), X.shape[1]))
+    chosen = draw_rows(int(starts[-1]), n_wanted, random_state)
+    cuts = np.searchsorted(chosen, starts)
+    wanted = [
+        _delayed(_pick, block, chosen[cuts[i] : cuts[i + 1]] - starts[i], with_range)
+        for i, block in enumerate(blocks)
+        if with_range or cuts[i] < cuts[i + 1]
+    ]
+    found = dask.compute(*wanted)
+    ranges = ranges or [part[1] for part in found]
+    low, high = _join_ranges([pair for pair in ranges if pair is not None])
+    return Sample(_stack([part[0] for part in found if part[0].shape[0]]), low, high)
+
+
+def one_column_block(X: da.Array) -> da.Array:
+    """Check a dask array and have whole rows in its blocks."""
+    if X.ndim != 2:
+        raise ValueError(f"X must be 2-dimensional, got {X.ndim} dimension(s)")
+    if X.numblocks[0] == 0 or 0 in X.shape:
+        _check_shape((0 if X.numblocks[0] == 0 else X.shape[0], X.shape[1]))
+    return X.rechunk({1: -1}) if X.numblocks[1] != 1 else X
+
+
+def _delayed(function: Any, *args: Any) -> Any:
+    return dask.delayed(function, pure=False)(*args)
+
+
+def _measure(block: Any, with_range: bool) -> tuple[int, Any]:
+    rows = plain_rows(block)
+    return rows.shape[0], _range_of(rows) if with_range and rows.shape[0] else None
+
+
+def _pick(block: Any, numbers: np.ndarray, with_range: bool) -> tuple[Any, Any]:
+    rows = plain_rows(block)
+    return rows[numbers], _range_of(rows) if with_range and rows.shape[0] else None
+
+
+def _range_of(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Min and max of each column; what is not stored in sparse rows is a zero."""
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    if sp.issparse(rows):
+        low, high = low.toarray().ravel(), high.toarray().ravel()
+    return low.astype(np.float64), high.astype(np.float64)
+
+
+def _join_ranges(pairs: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
+    if not pairs:
+        return None, None
+    lows, highs = zip(*pairs, strict=True)
+    return np.min(lows, axis=0), np.max(highs, axis=0)
+
+
+def _stack(parts: list[Any]) -> Any:
+    """Rows of several blocks in one array, sparse if any part is."""
+    if any(sp.issparse(part) for part in parts):
+        return sp.csr_array(sp.vstack(parts, format="csr"))
+    return np.concatenate(parts)
+
+
+def _check_shape(shape: tuple[Any, ...]) -> None:
+    if 0 in shape:
+        raise ValueError(f"X is empty: it has shape {shape}; wanted at least one row and column")
