@@ -32,7 +32,7 @@ def below(state: np.ndarray, n: int) -> int:
     state[0] += _STEP
     bits = scramble(state[0]) >> _HALF
     # the bias of the scaled draw is n / 2^32 at most
-    return np.int64((bits * np.uint64(n)) >> _HALF)
+    return np.int64((bits * np.uint64(n)) >> _HALF)  # type: ignore[return-value]
 
 
 @njit(nogil=True, cache=True)

@@ -23,6 +23,9 @@ from dask_s3vm.kernels.draws import below, row_uniform
 #: Draws for a row with a wanted label before a repair is given up.
 TRIES = 64
 
+#: No bound on the flips that are looked at.
+FOR_EVER = 1 << 62
+
 #: z is computed anew after so many flips per row.
 DRIFT = 4
 
@@ -86,9 +89,7 @@ def draw_labels(seed: np.uint64, first: int, share: float, labels: np.ndarray) -
 
 
 @njit(nogil=True, cache=True)
-def fit_window(
-    labels: np.ndarray, count: int, low: int, high: int, state: np.ndarray
-) -> int:
+def fit_window(labels: np.ndarray, count: int, low: int, high: int, state: np.ndarray) -> int:
     """Flip random rows until the number of positive rows is within low..high; returns it."""
     while count < low or count > high:
         wrong = -1 if count < low else 1
@@ -143,6 +144,7 @@ def round_robin(
     high: int,
     state: np.ndarray,
     grain: float,
+    most: int,
 ) -> tuple[int, int, int]:
     """(1+1)-EA: flip the rows in turn where that lowers F; stop after n flips without a change.
 
@@ -155,6 +157,7 @@ def round_robin(
     state : of the random numbers, for repairs.
     grain : a change counts if it is larger than grain |G_j|, out of reach of rounding errors:
         else two rows could be flipped to and fro for ever.
+    most : look at so many flips only.
 
     Returns
     -------
@@ -162,7 +165,7 @@ def round_robin(
     """
     n = labels.size
     looked = carried = idle = j = since = 0
-    while idle < n:
+    while idle < n and looked < most:
         after = count - labels[j]
         i = np.int64(-1)
         valid = low <= after <= high

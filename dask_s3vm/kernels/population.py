@@ -13,6 +13,7 @@ from numba import njit
 from dask_s3vm.kernels.draws import below, scramble
 from dask_s3vm.kernels.flips import (
     DRIFT,
+    FOR_EVER,
     add_rows,
     change_of,
     draw_labels,
@@ -70,7 +71,7 @@ def search(
     best = 0
     if mu == 1 and nu == 1:
         _, looked, carried = round_robin(
-            G, lengths, labels[0], z[0], fixed, counts[0], low, high, state, grain
+            G, lengths, labels[0], z[0], fixed, counts[0], low, high, state, grain, FOR_EVER
         )
     else:
         best, looked, carried = evolve(
@@ -98,8 +99,8 @@ def evolve(
 ) -> tuple[int, int, int]:
     """Generations of nu flips of random rows of random parents; the best mu of all stay.
 
-    labels, z, counts are of the mu parents, and changed in place; a parent stays before a child that
-    is as good. Returns (the best parent, flips looked at, children that stayed).
+    labels, z, counts are of the mu parents, and changed in place; a parent stays before a child
+    that is as good. Returns (the best parent, flips looked at, children that stayed).
     """
     mu, n = labels.shape
     values = np.empty(mu)  # -|z|^2 of the parents
@@ -212,8 +213,8 @@ def _succeed(
 ) -> int:
     """Make the first `replaced` children, in the slots of as many of the worst parents.
 
-    A parent that goes, but has a child that stays, becomes that child; its other children, and those
-    of parents that stay, take the slots of the others that go.
+    A parent that goes, but has a child that stays, becomes that child; its other children, and
+    those of parents that stay, take the slots of the others that go.
     """
     mu = values.size
     host = np.full(replaced, -1)
