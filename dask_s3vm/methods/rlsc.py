@@ -23,13 +23,12 @@ from dask_s3vm.solvers.spectrum import Spectrum, decompose
 class Decomposed:
     """Rows in an engine, reduced to what least squares needs of them.
 
-    spectrum : of H, over all rows that count.
+    spectrum : of H, over all rows that count; its vectors act on rows with a 1 behind.
     moments : (d + 1, k) b of the labelled rows, for each class that is +1.
     total : sum of d_i^2.
     """
 
     engine: Engine
-    bias: float
     positives: Sequence[int]
     spectrum: Spectrum
     moments: np.ndarray
@@ -45,20 +44,36 @@ class RLSCSolution:
     loo_error: float
 
 
-def decompose_rows(engine: Engine, bias: bool, positives: Sequence[int]) -> Decomposed:
+def decompose_rows(
+    engine: Engine, bias: bool, positives: Sequence[int], center: bool = False
+) -> Decomposed:
     """Reduce the rows, whose d_i^2 have been set.
+
+    Rows are taken in with a 1 behind. The model is linear in T (z, 1) = (z - m, beta): m is the
+    mean of the rows, weighted by d_i^2, with `center`, else 0; beta is 1 with a bias, else 0. So
+    the Gram matrix is T H T^T = U L U^T, and T^T U acts on rows as they are.
 
     Costs: 1 round, 1 pass with d^2 operations a row; d^2 numbers from each group.
     """
-    constant = float(bias)
 
     def reduce() -> tuple[Any, ...]:
-        return engine.sum(least_squares.gram_block, constant, list(positives))
+        return engine.sum(least_squares.gram_block, list(positives))
 
     gram, moments, total = engine.step(reduce)
+    mean = gram[:-1, -1] / gram[-1, -1] if center else np.zeros(len(gram) - 1)
     with one_blas_thread():
-        spectrum = decompose(gram)
-    return Decomposed(engine, constant, positives, spectrum, moments, float(total))
+        spectrum = decompose(_moved(_moved(gram, mean, bias).T, mean, bias))
+        vectors = spectrum.vectors.copy()
+        vectors[-1] = float(bias) * vectors[-1] - mean @ vectors[:-1]
+    return Decomposed(engine, positives, Spectrum(spectrum.values, vectors), moments, float(total))
+
+
+def _moved(matrix: np.ndarray, mean: np.ndarray, bias: bool) -> np.ndarray:
+    """T matrix."""
+    moved = matrix.copy()
+    moved[:-1] -= np.outer(mean, matrix[-1])
+    moved[-1] *= float(bias)
+    return moved
 
 
 def train_rlsc(
@@ -90,7 +105,6 @@ def train_rlsc(
             spectrum.vectors,
             inverses,
             weights,
-            rows.bias,
             list(positives),
         )
 

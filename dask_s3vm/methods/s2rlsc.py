@@ -49,11 +49,16 @@ class Labelled:
 
 
 def prepare_rows(
-    engine: Engine, costs: np.ndarray, unlabeled_cost: float, bias: bool, positives: Sequence[int]
+    engine: Engine,
+    costs: np.ndarray,
+    unlabeled_cost: float,
+    bias: bool,
+    positives: Sequence[int],
+    center: bool = False,
 ) -> Decomposed:
     """Set d_i^2 by class (`costs`) and for unlabelled rows, and decompose. Costs: 2 rounds."""
     engine.prepare("squares", least_squares.set_squares, np.append(costs, unlabeled_cost))
-    return decompose_rows(engine, bias, positives)
+    return decompose_rows(engine, bias, positives, center)
 
 
 class LabelSearch:
@@ -80,9 +85,7 @@ class LabelSearch:
         )
         self._gathered: Factor | None = None
         if not self._pooled:
-            rows.engine.prepare(
-                "factor", least_squares.keep_projected, self._factor, rows.bias, self._dtype
-            )
+            rows.engine.prepare("factor", least_squares.keep_projected, self._factor, self._dtype)
 
     def run(
         self, problem: int, ratio: float, tolerance: float, settings: SearchSettings,
@@ -105,7 +108,7 @@ class LabelSearch:
     def _collect(self) -> Factor:
         """Gather G, once. Costs: 1 round, 1 pass; n r numbers come to the client."""
         if self._gathered is None:
-            engine, args = self._rows.engine, (self._factor, self._rows.bias, self._dtype)
+            engine, args = self._rows.engine, (self._factor, self._dtype)
             parts = engine.step(lambda: engine.each(least_squares.project, *args))
             self._gathered = Factor.of(np.concatenate(parts))
         return self._gathered
@@ -115,7 +118,7 @@ class LabelSearch:
         rows = self._rows
 
         def add_up() -> tuple[Any, ...]:
-            return rows.engine.sum(least_squares.label_moments, bits, rows.bias)
+            return rows.engine.sum(least_squares.label_moments, bits)
 
         (moments,) = rows.engine.step(add_up)
         moments = moments + rows.moments[:, problem]
@@ -141,3 +144,15 @@ def _spread_bits(engine: Engine, bits: np.ndarray, n_free: int) -> list[np.ndarr
         done += n_here
         spread.append(np.packbits(whole))
     return spread
+
+
+def label_array(engine: Engine, found: Labelled, others: bool) -> np.ndarray:
+    """Labels of all rows, 0 and 1; with `others`, of rows of weight 0 by the model's output."""
+    bits = found.bits
+    if others:
+        w = found.solution.w
+        bits = engine.step(lambda: engine.each(least_squares.complete_bits, bits, w))
+    sizes = np.diff(engine.layout.starts)
+    return np.concatenate(
+        [np.unpackbits(own, count=size) for own, size in zip(bits, sizes, strict=True)]
+    )

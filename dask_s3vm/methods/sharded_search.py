@@ -8,7 +8,8 @@ and of the number of positive labels. The client knows the fitness of any combin
 
 takes the best proposal, and adds the others, best first, as long as F falls. So F never rises, and
 falls as long as any shard finds a flip that lowers it: in the end no single flip does, which is
-where the (1+1)-EA of the pool ends too. It is another path, though: not the same optimum in each restart.
+where the (1+1)-EA of the pool ends too. It is another path, though: not the same optimum in each
+restart.
 
 The number of positive labels stays within the window: its slack is shared out to the shards, so
 that any combination of proposals keeps it.

@@ -2,8 +2,9 @@
 
     sum_i d_i^2 (y_i - w.z_i)^2 + lam |w|^2
 
-Rows of weight d_i^2 = 0 are left out. The bias is a last component of w, for a constant column that
-no row stores, and is regularised like the others. Rows are handled in dense tiles by BLAS, one
+Rows of weight d_i^2 = 0 are left out. Rows are taken with a 1 behind; what w does with it (a bias,
+regularised like the rest, a mean to be taken off, or nothing) is up to the matrices that rows are
+multiplied with. Rows are handled in dense tiles by BLAS, one
 thread each, so that sums come out the same wherever they are made.
 """
 
@@ -57,8 +58,8 @@ def known_rows(shard: Shard) -> np.ndarray:
     return np.flatnonzero((shard.state["square"] > 0) & (shard.codes >= 0))
 
 
-def tiles(shard: Shard, rows: np.ndarray, bias: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Chosen rows in dense pieces: (row numbers, (t, d + 1) of float64, the bias column last)."""
+def tiles(shard: Shard, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Chosen rows in dense pieces: (row numbers, (t, d + 1) of float64, a 1 behind each row)."""
     width = shard.n_features + 1
     size = max(16, TILE // width)
     for low in range(0, len(rows), size):
@@ -69,7 +70,7 @@ def tiles(shard: Shard, rows: np.ndarray, bias: float) -> Iterator[tuple[np.ndar
             dense_tile(shard.rows, part, tile)
         else:
             tile[:, :-1] = shard.rows[part]
-        tile[:, -1] = bias
+        tile[:, -1] = 1.0
         yield part, tile
 
 
@@ -82,16 +83,16 @@ def targets_of(shard: Shard, rows: np.ndarray, positives: Sequence[int]) -> np.n
 # Operations on one shard --------------------------------------------------------------------
 
 
-def gram_block(shard: Shard, bias: float, positives: Sequence[int]) -> tuple[Any, ...]:
+def gram_block(shard: Shard, positives: Sequence[int]) -> tuple[Any, ...]:
     """(H over all rows that count, moments b (d + 1, k) of the labelled rows, sum of d_i^2)."""
     width = shard.n_features + 1
     gram, moments = np.zeros((width, width)), np.zeros((width, len(positives)))
     square = shard.state["square"]
     with one_blas_thread():
-        for part, tile in tiles(shard, np.flatnonzero(square > 0), bias):
+        for part, tile in tiles(shard, np.flatnonzero(square > 0)):
             scaled = tile * np.sqrt(square[part])[:, None]
             gram += scaled.T @ scaled
-        for part, tile in tiles(shard, known_rows(shard), bias):
+        for part, tile in tiles(shard, known_rows(shard)):
             moments += tile.T @ (square[part][:, None] * targets_of(shard, part, positives))
     return gram, moments, float(np.add.reduce(square))
 
@@ -101,7 +102,6 @@ def leave_one_out(
     vectors: np.ndarray,
     inverses: np.ndarray,
     weights: np.ndarray,
-    bias: float,
     positives: Sequence[int],
 ) -> tuple[np.ndarray, np.ndarray]:
     """(loss, errors) of labelled rows, each left out of the fit that predicts it, for each lam.
@@ -112,7 +112,7 @@ def leave_one_out(
 
     Parameters
     ----------
-    vectors : (d + 1, q) U.
+    vectors : (d + 1, q) U, acting on rows with a 1 behind.
     inverses : (p, q) 1 / (L + lam) for each lam.
     weights : (p, d + 1, k) models.
     """
@@ -120,7 +120,7 @@ def leave_one_out(
     loss, errors = np.zeros(len(inverses)), np.zeros(len(inverses))
     assert shard.codes is not None, "labels are needed"
     with one_blas_thread():
-        for part, tile in tiles(shard, known_rows(shard), bias):
+        for part, tile in tiles(shard, known_rows(shard)):
             target, own = targets_of(shard, part, positives), square[part]
             place = np.searchsorted(np.asarray(positives), shard.codes[part])
             leverage = own[:, None] * (np.square(tile @ vectors) @ inverses.T)
@@ -137,31 +137,31 @@ def leave_one_out(
     return loss, errors
 
 
-def project(shard: Shard, factor: np.ndarray, bias: float, dtype: str) -> np.ndarray:
+def project(shard: Shard, factor: np.ndarray, dtype: str) -> np.ndarray:
     """Rows of G of the unlabelled rows, G_j = d_j^2 z_j^T M."""
     rows, square = free_rows(shard), shard.state["square"]
     projected = np.empty((len(rows), factor.shape[1]), dtype=dtype)
     done = 0
     with one_blas_thread():
-        for part, tile in tiles(shard, rows, bias):
+        for part, tile in tiles(shard, rows):
             projected[done : done + len(part)] = square[part][:, None] * (tile @ factor)
             done += len(part)
     return projected
 
 
-def keep_projected(shard: Shard, factor: np.ndarray, bias: float, dtype: str) -> None:
+def keep_projected(shard: Shard, factor: np.ndarray, dtype: str) -> None:
     """Keep the rows of G in the shard, and their lengths, for searches that go to the rows."""
-    shard.state["G"] = frozen(project(shard, factor, bias, dtype))
+    shard.state["G"] = frozen(project(shard, factor, dtype))
     shard.state["lengths"] = frozen(row_lengths(shard.state["G"]))
 
 
-def label_moments(shard: Shard, bits: list[np.ndarray], bias: float) -> tuple[np.ndarray]:
+def label_moments(shard: Shard, bits: list[np.ndarray]) -> tuple[np.ndarray]:
     """(moments b of the unlabelled rows with given labels,); bits by row, 1 for positive."""
     rows, square = free_rows(shard), shard.state["square"]
     labels = np.unpackbits(bits[shard.number], count=shard.n_rows)
     moments = np.zeros(shard.n_features + 1)
     with one_blas_thread():
-        for part, tile in tiles(shard, rows, bias):
+        for part, tile in tiles(shard, rows):
             moments += tile.T @ (square[part] * np.where(labels[part], 1.0, -1.0))
     return (moments,)
 
@@ -171,3 +171,12 @@ def free_bits(shard: Shard) -> np.ndarray:
     mask = np.zeros(shard.n_rows, dtype=bool)
     mask[free_rows(shard)] = True
     return np.packbits(mask)
+
+
+def complete_bits(shard: Shard, bits: list[np.ndarray], w: np.ndarray) -> np.ndarray:
+    """Labels as bits, those of rows that do not count by the sign of their output w.(z, 1)."""
+    labels = np.unpackbits(bits[shard.number], count=shard.n_rows)
+    with one_blas_thread():
+        for part, tile in tiles(shard, np.flatnonzero(shard.state["square"] == 0)):
+            labels[part] = tile @ w > 0
+    return np.packbits(labels)
