@@ -34,7 +34,13 @@ ALLOWED = {
         "engine.shard",
         "engine.select",
     ],
-    "features": ["features", "engine.ingest.is_dask", "_config"],
+    "features": [
+        "features",
+        "kernels.rows",
+        "engine.blocks",
+        "engine.ingest.is_dask",
+        "_config",
+    ],
     "estimators": [
         "methods",
         "features",
@@ -43,6 +49,7 @@ ALLOWED = {
         "engine.sources",
         "estimators",
         "exceptions",
+        "_config",
     ],
 }
 

@@ -9,6 +9,7 @@ import click
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.data import data_options, read_rows
 from dask_s3vm.cli.errors import BadData, told_plainly
+from dask_s3vm.cli.kernel import kernel_options, kernel_parameters
 from dask_s3vm.cli.tables import show
 
 _SEMI = ("lam_unlabeled", "positive_ratio", "threshold")
@@ -37,6 +38,7 @@ METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
 @click.option("--max-iter", type=int, default=100, show_default=True, help="Newton steps.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
+@kernel_options
 @data_options
 @cluster_options
 def train(
@@ -55,6 +57,13 @@ def train(
     max_iter: int,
     as_json: bool,
     quiet: bool,
+    kernel: str,
+    n_components: str | None,
+    sigma: float | None,
+    gamma: float | None,
+    degree: float | None,
+    coef0: float | None,
+    seed: int | None,
     n_features: int | None,
     zero_based: str,
     blocksize: str,
@@ -70,9 +79,18 @@ def train(
         "max_switches": max_switches,
         "threshold": threshold,
     }
+    of_kernel = {
+        "n_components": n_components,
+        "sigma": sigma,
+        "gamma": gamma,
+        "degree": degree,
+        "coef0": coef0,
+        "seed": seed,
+    }
     estimator = getattr(dask_s3vm, METHODS[method][0])(
         lam=lam,
         **_options_of(method, own),
+        **kernel_parameters(kernel, of_kernel),
         unlabeled=_mark(unlabeled),
         class_weight=None if class_weight == "none" else class_weight,
         fit_intercept=intercept,

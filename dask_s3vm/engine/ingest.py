@@ -5,7 +5,7 @@ the workers, and the facts about them, so that everything that can be wrong with
 said before work begins. `Source.place` then cuts the shards and hands over to an engine.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 import dask
 import dask.array as da
@@ -13,19 +13,37 @@ import numpy as np
 
 from dask_s3vm import _config
 from dask_s3vm.engine import plan
-from dask_s3vm.engine.blocks import as_labels, as_weights, make_block
+from dask_s3vm.engine.blocks import Block, as_labels, as_weights, make_block, row_count
 from dask_s3vm.engine.clients import current_client, worker_threads
 from dask_s3vm.engine.compiling import compile_meanwhile
 from dask_s3vm.engine.placement import ClusterSource, computed_blocks, scattered_blocks
 from dask_s3vm.engine.sources import Columns, LocalSource, Source
 
 
-def ingest(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
+class BlockMap(Protocol):
+    """Makes other rows of the rows of a block, where the block is.
+
+    row_bytes : size of a row that it makes.
+    piece_rows : blocks are cut at multiples of this.
+    """
+
+    row_bytes: int
+    piece_rows: int
+
+    def __call__(self, block: Block, threads: int = 1) -> Block:
+        """Return a block of new rows, with labels and weights as they were."""
+        ...
+
+
+def ingest(
+    X: Any, y: Any = None, sample_weight: Any = None, block_map: BlockMap | None = None
+) -> Source:
     """Take in rows: numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
 
     y and sample_weight are in memory or dask arrays. A dask array is computed where dask's user
     expects it: on the current client's workers, else by the configured local scheduler. Small
-    data comes to this process even if there is a client.
+    data comes to this process even if there is a client. `block_map` is for rows in memory, which
+    it replaces, on the workers if the new rows are many.
     """
     client = current_client()
     columns = Columns(
@@ -44,9 +62,15 @@ def ingest(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
         small = sum(fact.nbytes for fact in source.facts) <= _config.local_bytes()
         return source.gather() if small else source
     block = make_block(X, _computed(y), _computed(sample_weight), narrow=False)
-    if client is not None and plan.facts_of(block).nbytes > _config.local_bytes():
+    columns.check(row_count(block.rows))
+    nbytes = plan.facts_of(block).nbytes
+    if block_map is not None:
+        nbytes = row_count(block.rows) * block_map.row_bytes
+    if client is not None and nbytes > _config.local_bytes():
         worker_threads(client)
-        return ClusterSource(client, scattered_blocks(client, block), columns)
+        return ClusterSource(client, scattered_blocks(client, block, nbytes, block_map), columns)
+    if block_map is not None:
+        return LocalSource([block_map(block, _config.local_threads())], columns, own=True)
     return LocalSource([block], columns, own=False)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dask_s3vm import _config
 from dask_s3vm.engine import plan
-from dask_s3vm.engine.blocks import Block, slice_block
+from dask_s3vm.engine.blocks import Block, row_count, slice_block
 from dask_s3vm.engine.calls import LOST, RemoteActor
 from dask_s3vm.engine.clients import worker_threads
 from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine, submit_group
@@ -41,20 +41,36 @@ def computed_blocks(client: distributed.Client, lazy: list[Any]) -> MakeBlocks:
     return lambda: client.compute(lazy)
 
 
-def scattered_blocks(client: distributed.Client, block: Block) -> MakeBlocks:
-    """Rows of this process, sent to the workers in slices."""
-    facts = plan.facts_of(block)
+def scattered_blocks(
+    client: distributed.Client, block: Block, nbytes: int, block_map: Any = None
+) -> MakeBlocks:
+    """Rows of this process, sent to the workers in slices, and replaced there by `block_map`.
+
+    nbytes : size of the rows, of the new ones if they are replaced.
+    """
+    n_rows = row_count(block.rows)
 
     def send() -> list[distributed.Future]:
-        n_slices = max(len(client.nthreads()), facts.nbytes // _config.shard_bytes() + 1)
-        edges = np.linspace(0, facts.n_rows, min(n_slices, facts.n_rows) + 1).astype(int)
-        # one by one: in one message they would all be in the scheduler's memory at once
-        return [
-            client.scatter([slice_block(block, low, high)], hash=False)[0]
-            for low, high in itertools.pairwise(edges)
-        ]
+        n_slices = max(len(client.nthreads()), nbytes // _config.shard_bytes() + 1)
+        edges = np.linspace(0, n_rows, min(n_slices, n_rows) + 1).astype(int)
+        if block_map is not None:
+            edges[:-1] -= edges[:-1] % block_map.piece_rows
+            edges = np.unique(edges)
+            sent_map = client.scatter(block_map, hash=False)
+        blocks = []
+        for low, high in itertools.pairwise(edges):
+            # one by one: in one message they would all be in the scheduler's memory at once
+            sent = client.scatter([slice_block(block, low, high)], hash=False)[0]
+            if block_map is not None:
+                sent = client.submit(_mapped, sent_map, sent, pure=False)
+            blocks.append(sent)
+        return blocks
 
     return send
+
+
+def _mapped(block_map: Any, block: Block) -> Block:
+    return block_map(block)
 
 
 class ClusterSource:

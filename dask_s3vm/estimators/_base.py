@@ -10,9 +10,11 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.estimators._inputs import take_in
+from dask_s3vm.estimators._kernel import KernelParameters
 from dask_s3vm.estimators._labels import class_costs, find_classes
 from dask_s3vm.estimators._linear import LinearClassifier
 from dask_s3vm.exceptions import ConvergenceWarning
+from dask_s3vm.features import KernelMap
 from dask_s3vm.methods.base import ClassTotals, LinearSolution, class_totals
 
 
@@ -42,8 +44,11 @@ class Placed:
         return None if self.start is None else self.engine.layout.to_internal(self.start[problem])
 
 
-class LinearS3VM(LinearClassifier):
-    """Base of the estimators; parameters are those that all of them have."""
+class LinearS3VM(KernelParameters, LinearClassifier):
+    """Base of the estimators; parameters are those that all of them have.
+
+    With a kernel the methods are linear in the features of the rows; see `features.kernel_map`.
+    """
 
     unlabeled: int | str | None
     class_weight: dict[Any, float] | str | None
@@ -56,15 +61,17 @@ class LinearS3VM(LinearClassifier):
     ) -> Iterator[Placed]:
         """Check parameters and data, and have the rows in an engine for a while.
 
-        Sets: n_features_in_, feature_names_in_, classes_, n_rounds_.
+        Sets: n_features_in_, feature_names_in_, classes_, n_rounds_, kernel_map_.
         """
         self._validate_params()
+        self._check_kernel()
         start = self._start()
-        source = take_in(self, X, y, sample_weight)
+        make_map = self._fit_kernel_map if start is None else self._last_kernel_map
+        source, kernel_map = take_in(self, X, y, sample_weight, make_map)
         try:
             classes = find_classes(source.summary.labels, self.unlabeled, supervised)
             if start is not None:
-                self._check_start(classes)
+                self._check_start(classes, self.n_features_in_)
             engine = source.place(classes)
         finally:
             source.close()
@@ -75,6 +82,7 @@ class LinearS3VM(LinearClassifier):
         finally:
             engine.close()
         self.classes_ = classes
+        self.kernel_map_ = kernel_map
         self.n_rounds_ = engine.rounds
 
     def _start(self) -> np.ndarray | None:
@@ -83,9 +91,23 @@ class LinearS3VM(LinearClassifier):
             return None
         return np.column_stack([self.coef_, self.intercept_])
 
-    def _check_start(self, classes: np.ndarray) -> None:
+    def _last_kernel_map(self, X: Any) -> KernelMap | None:
+        """Return the map of the last fit: its weights mean nothing with another one."""
+        last = getattr(self, "kernel_map_", None)
+        last_kernel = "linear" if last is None else last.kernel
+        if last_kernel != self.kernel:
+            raise ValueError(
+                f"warm_start: the last fit had kernel={last_kernel!r}, this one has "
+                f"{self.kernel!r}; set warm_start=False or keep the kernel"
+            )
+        if last is not None and X.shape[1] != last.n_features:
+            self._check_start(self.classes_, X.shape[1])
+        return last
+
+    def _check_start(self, classes: np.ndarray, n_features: int) -> None:
         """Refuse to start from a model of other data, which stays as it was."""
-        n_features, self.n_features_in_ = self.n_features_in_, self.coef_.shape[1]
+        last = getattr(self, "kernel_map_", None)
+        self.n_features_in_ = self.coef_.shape[1] if last is None else last.n_features
         if n_features != self.n_features_in_ or not np.array_equal(self.classes_, classes):
             raise ValueError(
                 f"warm_start: the last fit had classes {self.classes_.tolist()} and "

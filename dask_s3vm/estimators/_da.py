@@ -37,6 +37,23 @@ class DAS3VM(TransductiveS3VM):
     threshold : {"zero", "ratio"}, default="zero"
         "ratio" moves the bias so that a share `positive_ratio` of the unlabelled rows is
         predicted positive; helps where that share is known.
+    kernel : str or callable, default="linear"
+        "linear", "rbf", "poly", "laplacian", ...: see `dask_s3vm.features.fit_kernel_map`, also for
+        the parameters after it. Other kernels than the linear one are computed with landmark rows.
+    n_components : int or None, default=500
+        Landmarks; None: all rows, the exact kernel.
+    sigma : float or "scale", default="scale"
+        Width of the RBF kernel; "scale": a fifth of the diagonal of the ranges of the columns.
+    gamma : float or None, default=None
+        1 / (2 sigma^2), and the like for other kernels.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial and the sigmoid kernel.
+    kernel_params : dict or None, default=None
+        Parameters of a callable kernel.
+    random_state : int, numpy Generator or RandomState, or None, default=None
+        Draws the landmarks.
     unlabeled : int, str or None, default=-1
         Mark of rows without a label.
     class_weight : dict, "balanced" or None, default=None
@@ -46,7 +63,7 @@ class DAS3VM(TransductiveS3VM):
     max_iter : int, default=100
         Most Newton steps per solve.
     warm_start : bool, default=False
-        Start from the weights of the last fit.
+        Start from the weights of the last fit, with its landmarks.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
     verbose : bool, default=False
@@ -57,7 +74,7 @@ class DAS3VM(TransductiveS3VM):
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
     coef_ : ndarray of shape (1, d) or (n_classes, d)
-        Weights; one row for two classes, one-vs-rest for more.
+        Weights, of features if there is a kernel; one row for two classes, one-vs-rest for more.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Biases, moved by the threshold.
     objective_ : float or ndarray of shape (n_classes,)
@@ -76,6 +93,8 @@ class DAS3VM(TransductiveS3VM):
     history_ : list of dict
         One row per (p, w) step: temperature, transductive objective, divergence of p from the last
         p, entropy of p, active rows, CG steps, seconds.
+    kernel_map_ : KernelMap or None
+        Makes the features that `coef_` is over; None for the linear kernel.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -103,6 +122,14 @@ class DAS3VM(TransductiveS3VM):
         positive_ratio: float | None = None,
         fit_intercept: bool = True,
         threshold: str = "zero",
+        kernel: str | Callable[..., float] = "linear",
+        n_components: int | None = 500,
+        sigma: float | str = "scale",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        random_state: Any = None,
         unlabeled: int | str | None = -1,
         class_weight: dict[Any, float] | str | None = None,
         tol: float = 1e-6,
@@ -116,6 +143,14 @@ class DAS3VM(TransductiveS3VM):
         self.positive_ratio = positive_ratio
         self.fit_intercept = fit_intercept
         self.threshold = threshold
+        self.kernel = kernel
+        self.n_components = n_components
+        self.sigma = sigma
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.random_state = random_state
         self.unlabeled = unlabeled
         self.class_weight = class_weight
         self.tol = tol

@@ -1,5 +1,6 @@
 """X and y at the border: what scikit-learn checks for arrays in memory, and we for dask's."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,23 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from dask_s3vm.engine.ingest import ingest, is_dask
 from dask_s3vm.engine.sources import Source
+from dask_s3vm.features import FeatureBlocks, KernelMap, map_rows
 
 _FLOATS = [np.float64, np.float32]
 
 
-def take_in(estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any = None) -> Source:
-    """Check training data of any type and take it in; sets `n_features_in_`."""
+def take_in(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    find_map: Callable[[Any], KernelMap | None],
+) -> tuple[Source, KernelMap | None]:
+    """Check training data of any type and take it in; sets `n_features_in_`.
+
+    `find_map` makes a kernel map of checked rows, or None; if there is one, what is taken in are
+    the features of the rows.
+    """
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None"
@@ -25,12 +37,19 @@ def take_in(estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any = None)
         sample_weight = _weights_in_memory(sample_weight, X)
     if not is_dask(X):
         X = validate_data(estimator, _scipy_of_sparse(X), accept_sparse="csr", dtype=_FLOATS)
-        return ingest(X, y, sample_weight)
-    source = ingest(X, y, sample_weight)
-    estimator.n_features_in_ = source.summary.n_features
+        kernel_map = find_map(X)
+        features = None if kernel_map is None else FeatureBlocks(kernel_map, X.dtype)
+        return ingest(X, y, sample_weight, features), kernel_map
+    kernel_map = find_map(X)
+    if kernel_map is None:
+        source = ingest(X, y, sample_weight)
+        estimator.n_features_in_ = source.summary.n_features
+    else:
+        source = ingest(map_rows(kernel_map, X), y, sample_weight)
+        estimator.n_features_in_ = kernel_map.n_features
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
-    return source
+    return source, kernel_map
 
 
 def rows_to_predict(estimator: BaseEstimator, X: Any) -> Any:

@@ -12,6 +12,9 @@ from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.methods.base import History, LinearSolution
 from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
 
+#: What the models of a path have in common.
+_OF_ALL = ("classes_", "n_features_in_", "feature_names_in_", "n_rounds_", "kernel_map_")
+
 
 class L2SVM(LinearS3VM):
     r"""Linear SVM with squared hinge loss, trained by modified finite Newton (l2-SVM-MFN).
@@ -31,6 +34,23 @@ class L2SVM(LinearS3VM):
         dual=False, C=1 / (2 * lam * l))``.
     fit_intercept : bool, default=True
         Whether to have a bias.
+    kernel : str or callable, default="linear"
+        "linear", "rbf", "poly", "laplacian", ...: see `dask_s3vm.features.fit_kernel_map`, also for
+        the parameters after it. Other kernels than the linear one are computed with landmark rows.
+    n_components : int or None, default=500
+        Landmarks; None: all rows, the exact kernel.
+    sigma : float or "scale", default="scale"
+        Width of the RBF kernel; "scale": a fifth of the diagonal of the ranges of the columns.
+    gamma : float or None, default=None
+        1 / (2 sigma^2), and the like for other kernels.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial and the sigmoid kernel.
+    kernel_params : dict or None, default=None
+        Parameters of a callable kernel.
+    random_state : int, numpy Generator or RandomState, or None, default=None
+        Draws the landmarks.
     unlabeled : int, str or None, default=-1
         Mark of rows without a label, which are left out; None if there is no mark. If y has
         the values -1 and +1 only, these are taken as the two classes.
@@ -41,7 +61,7 @@ class L2SVM(LinearS3VM):
     max_iter : int, default=100
         Most Newton steps per binary problem.
     warm_start : bool, default=False
-        Start from the weights of the last fit.
+        Start from the weights of the last fit, with its landmarks.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
     verbose : bool, default=False
@@ -52,7 +72,7 @@ class L2SVM(LinearS3VM):
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
     coef_ : ndarray of shape (1, d) or (n_classes, d)
-        Weights; one row for two classes, one-vs-rest for more.
+        Weights, of features if there is a kernel; one row for two classes, one-vs-rest for more.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Biases.
     objective_ : float or ndarray of shape (n_classes,)
@@ -66,6 +86,8 @@ class L2SVM(LinearS3VM):
     history_ : list of dict
         One row per Newton step: objective, gradient norm, active rows, CG steps, rounds of the
         line search, step length, seconds.
+    kernel_map_ : KernelMap or None
+        Makes the features that `coef_` is over; None for the linear kernel.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -88,6 +110,7 @@ class L2SVM(LinearS3VM):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LinearS3VM._kernel_constraints,
         "lam": [Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "unlabeled": [Integral, str, None],
@@ -104,6 +127,14 @@ class L2SVM(LinearS3VM):
         lam: float = 1e-3,
         *,
         fit_intercept: bool = True,
+        kernel: str | Callable[..., float] = "linear",
+        n_components: int | None = 500,
+        sigma: float | str = "scale",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        random_state: Any = None,
         unlabeled: int | str | None = -1,
         class_weight: dict[Any, float] | str | None = None,
         tol: float = 1e-6,
@@ -114,6 +145,14 @@ class L2SVM(LinearS3VM):
     ) -> None:
         self.lam = lam
         self.fit_intercept = fit_intercept
+        self.kernel = kernel
+        self.n_components = n_components
+        self.sigma = sigma
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.random_state = random_state
         self.unlabeled = unlabeled
         self.class_weight = class_weight
         self.tol = tol
@@ -178,7 +217,7 @@ def l2svm_path(
     guide = clone(models[0])
     solutions, history = guide._solve(X, y, sample_weight, [lams[i] for i in walk])
     for i, solution in zip(walk, solutions, strict=True):
-        for name in ("classes_", "n_features_in_", "feature_names_in_", "n_rounds_"):
+        for name in _OF_ALL:
             if hasattr(guide, name):
                 setattr(models[i], name, getattr(guide, name))
         models[i]._keep(solution, [row for row in history.rows if row["lam"] == lams[i]])

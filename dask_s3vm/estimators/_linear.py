@@ -7,12 +7,20 @@ import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from dask_s3vm import _config
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.estimators._inputs import as_array, rows_to_predict
+from dask_s3vm.features import KernelMap
+
+#: Weights, biases, and the map to the features that they are over.
+Model = tuple[np.ndarray, np.ndarray, KernelMap | None]
 
 
 class LinearClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier with `coef_` (k, d), `intercept_` (k,) and `classes_`; k = 1 for two classes."""
+    """A classifier with `coef_` (k, d), `intercept_` (k,) and `classes_`; k = 1 for two classes.
+
+    If it has a `kernel_map_`, the weights are over the features that this makes of rows.
+    """
 
     coef_: np.ndarray
     intercept_: np.ndarray
@@ -20,7 +28,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_: int
 
     def decision_function(self, X: Any) -> Any:
-        """Compute the outputs w.x + b.
+        """Compute the outputs w.x + b, of features in place of x where there is a kernel.
 
         Parameters
         ----------
@@ -32,17 +40,18 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         array, not yet computed, if X is one.
         """
         X = rows_to_predict(self, X)
+        model = (self.coef_, self.intercept_, getattr(self, "kernel_map_", None))
         if not is_dask(X):
-            return linear_outputs(X, self.coef_, self.intercept_)
+            return _outputs(X, model, _config.local_threads())
         k = len(self.coef_)
         shape: dict[str, Any] = (
             {"drop_axis": 1, "meta": np.empty(0)}
             if k == 1
             else {"chunks": (X.chunks[0], (k,)), "meta": np.empty((0, 0))}
         )
-        # one task holds the weights, and is shared by all blocks
-        weights = dask.delayed((self.coef_, self.intercept_))
-        return X.map_blocks(_outputs_of_block, weights=weights, dtype=np.float64, **shape)
+        # one task holds the model, and is shared by all blocks
+        held = dask.delayed(model, traverse=False)
+        return X.map_blocks(_outputs_of_block, model=held, dtype=np.float64, **shape)
 
     def predict(self, X: Any) -> Any:
         """Class of each row: array of shape (n,), lazy if X is a dask array."""
@@ -100,7 +109,15 @@ def _labels_or(y: np.ndarray, predicted: np.ndarray, classes: np.ndarray) -> np.
     return np.where(np.isin(y, classes), y, predicted).astype(classes.dtype)
 
 
-def _outputs_of_block(block: Any, weights: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _outputs(X: Any, model: Model, threads: int) -> np.ndarray:
+    coef, intercept, kernel_map = model
+    if kernel_map is None:
+        return linear_outputs(X, coef, intercept)
+    weights, bias = (coef[0], intercept[0]) if len(coef) == 1 else (coef.T, intercept)
+    return kernel_map.product(X, weights, threads) + bias
+
+
+def _outputs_of_block(block: Any, model: Model) -> np.ndarray:
     if hasattr(block, "to_scipy_sparse"):
         block = block.to_scipy_sparse()
-    return linear_outputs(block, *weights)
+    return _outputs(block, model, threads=1)

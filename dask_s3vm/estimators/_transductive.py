@@ -32,6 +32,7 @@ class TransductiveS3VM(LinearS3VM):
     verbose: bool
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LinearS3VM._kernel_constraints,
         "lam": [Interval(Real, 0, None, closed="neither")],
         "lam_unlabeled": [Interval(Real, 0, None, closed="left")],
         "positive_ratio": [Interval(Real, 0, 1, closed="both"), None],

@@ -8,7 +8,7 @@ is to train its kernel form with f restricted to the span. If all rows are landm
 restricted: ``Z Z^T = K pinv(K) K = K``, and by the representer theorem f is the exact solution.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -87,38 +87,49 @@ class KernelMap:
             width += self.n_features
         return max(1, PIECE_BYTES // (8 * width) // TILE) * TILE
 
-    def transform(self, block: Any) -> np.ndarray:
+    def transform(self, block: Any, threads: int = 1) -> np.ndarray:
         """Features ``K(block, R) B`` of rows, (n, k); float32 of float32 rows, else float64.
 
         All is computed in float64: B is large where eigenvalues are small, and would enlarge the
         rounding errors of a float32 kernel.
         """
-        return self._times(block, self.basis)
+        rows = plain_rows(block)
+        return self._times(rows, self.basis, _float_of(rows.dtype), threads)
 
-    def product(self, block: Any, weights: np.ndarray) -> np.ndarray:
+    def product(self, block: Any, weights: np.ndarray, threads: int = 1) -> np.ndarray:
         """Compute ``transform(block) @ weights`` as ``K(block, R) (B weights)``, with no features.
 
         weights : (k,) or (k, p). Returns (n,) or (n, p) of float64.
         """
         with one_blas_thread():
             coefficients = self.basis @ weights
-        return self._times(block, coefficients, np.float64)
+        return self._times(plain_rows(block), coefficients, np.float64, threads)
 
-    def _times(self, block: Any, matrix: np.ndarray, dtype: Any = None) -> np.ndarray:
-        """Compute ``K(block, R) @ matrix`` piece by piece."""
-        rows = plain_rows(block)
+    def _times(self, rows: Any, matrix: np.ndarray, dtype: Any, threads: int) -> np.ndarray:
+        """Compute ``K(rows, R) @ matrix`` piece by piece."""
         if rows.shape[1] != self.n_features:
             raise ValueError(
                 f"X has {rows.shape[1]} columns, but the kernel's landmarks have {self.n_features}"
             )
-        answer = np.empty((rows.shape[0], *matrix.shape[1:]), dtype=dtype or _float_of(rows.dtype))
-        other = _prepared(self.kernel, self.landmarks, self._origin(rows))
+        answer = np.empty((rows.shape[0], *matrix.shape[1:]), dtype=dtype)
+        origin = self._origin(rows)
+        landmarks = _prepared(self.kernel, self.landmarks, origin)
+
+        def fill(low: int) -> None:
+            piece = _prepared(self.kernel, rows[low : low + size], origin)
+            padded = piece if callable(self.kernel) else _padded(piece)
+            values = kernel_values(padded, landmarks, self.kernel, self.params) @ matrix
+            answer[low : low + size] = values[: piece.shape[0]]
+
+        size = self.piece_rows
+        starts = range(0, rows.shape[0], size)
         with one_blas_thread():
-            for low, high in _pieces(rows.shape[0], self.piece_rows):
-                piece = _prepared(self.kernel, rows[low:high], self._origin(rows))
-                padded = piece if callable(self.kernel) else _padded(piece)
-                values = kernel_values(padded, other, self.kernel, self.params) @ matrix
-                answer[low:high] = values[: high - low]
+            if threads == 1 or len(starts) == 1:
+                for low in starts:
+                    fill(low)
+            else:
+                with ThreadPoolExecutor(threads) as pool:
+                    list(pool.map(fill, starts))
         return answer
 
     def _origin(self, rows: Any) -> np.ndarray | None:
@@ -230,15 +241,7 @@ def map_rows(kernel_map: KernelMap, X: Any) -> Any:
             chunks=(X.chunks[0], (kernel_map.n_components,)),
             meta=np.empty((0, 0), dtype=dtype),
         )
-    rows = plain_rows(X)
-    answer = np.empty((rows.shape[0], kernel_map.n_components), dtype=_float_of(rows.dtype))
-
-    def fill(piece: tuple[int, int]) -> None:
-        answer[slice(*piece)] = kernel_map.transform(rows[slice(*piece)])
-
-    with ThreadPoolExecutor(_config.local_threads()) as threads:
-        list(threads.map(fill, _pieces(rows.shape[0], kernel_map.piece_rows)))
-    return answer
+    return kernel_map.transform(X, _config.local_threads())
 
 
 def kernel_values(
@@ -302,11 +305,6 @@ def _padded(rows: Any) -> Any:
         return np.concatenate([rows, np.zeros((missing, rows.shape[1]))])
     indptr = np.append(rows.indptr, np.full(missing, rows.indptr[-1], rows.indptr.dtype))
     return sp.csr_array((rows.data, rows.indices, indptr), (len(indptr) - 1, rows.shape[1]))
-
-
-def _pieces(n_rows: int, size: int) -> Iterator[tuple[int, int]]:
-    for low in range(0, n_rows, size):
-        yield low, min(low + size, n_rows)
 
 
 def _float_of(dtype: Any) -> Any:

@@ -16,6 +16,7 @@ import dask_s3vm
 from dask_s3vm.io.archive import open_arrays, write_atomically
 from dask_s3vm.io.encoding import decode, encode
 from dask_s3vm.io.errors import ModelFileError
+from dask_s3vm.io.kernel_maps import map_from_plain, plain_from_map
 
 __all__ = ["ModelFileError", "load_model", "save_model", "save_weights_text"]
 
@@ -25,6 +26,7 @@ _HEADER = "header"
 _LARGEST_HEADER = 16 << 20
 # How a fit reports what it does is not part of the model, and may hold functions.
 _LEFT_OUT = ("callbacks", "verbose")
+_KERNEL_MAP = "kernel_map_"
 
 
 def save_model(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
@@ -44,7 +46,8 @@ def save_model(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     TypeError
-        If a parameter or attribute is of a type that the file cannot hold.
+        If a parameter or attribute is of a type that the file cannot hold: functions, such as a
+        kernel that is one.
     sklearn.exceptions.NotFittedError
         If the estimator is not fitted.
     """
@@ -58,8 +61,8 @@ def save_model(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
         "version": _VERSION,
         "package": dask_s3vm.__version__,
         "class": name,
-        "params": _encode_params(estimator, arrays),
         "fitted": _encode_fitted(estimator, arrays),
+        "params": _encode_params(estimator, arrays),
     }
     text = json.dumps(header, allow_nan=False).encode()
     if len(text) > _LARGEST_HEADER - 1024:
@@ -116,9 +119,14 @@ def save_weights_text(estimator: Any, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     ValueError
-        If the model is not a binary one.
+        If the model is not a binary linear one.
     """
     check_is_fitted(estimator, ["coef_", "intercept_"])
+    if getattr(estimator, _KERNEL_MAP, None) is not None:
+        raise ValueError(
+            f"estimator has kernel={estimator.kernel!r}, whose weights mean nothing without its "
+            "landmarks; wanted a linear model (save_model keeps both)"
+        )
     weights = np.atleast_2d(estimator.coef_)
     bias = np.ravel(estimator.intercept_)
     if weights.shape[0] != 1 or bias.size != 1:
@@ -153,6 +161,9 @@ def _encode_fitted(estimator: BaseEstimator, arrays: dict[str, np.ndarray]) -> d
     fitted = {}
     for name, value in vars(estimator).items():
         if not _is_fitted_name(name) or _is_lazy(value):
+            continue
+        if name == _KERNEL_MAP and value is not None:
+            fitted[name] = encode(plain_from_map(value), f"attribute {name}", arrays)
             continue
         if not (
             value is None
@@ -208,7 +219,10 @@ def _restore(header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> BaseEs
         # A file must not put anything in the place of a method or a property.
         if not _is_fitted_name(name) or hasattr(cls, name):
             raise ValueError(f"{name!r} is not a fitted attribute of {cls.__name__}")
-        setattr(estimator, name, decode(value, arrays))
+        found = decode(value, arrays)
+        if name == _KERNEL_MAP and found is not None:
+            found = map_from_plain(found)
+        setattr(estimator, name, found)
     _check_shapes(estimator)
     return estimator
 
@@ -219,9 +233,13 @@ def _check_shapes(estimator: Any) -> None:
     if "coef_" not in fitted:
         return
     coef, n_features = fitted["coef_"], fitted.get("n_features_in_")
+    kernel_map = fitted.get(_KERNEL_MAP)
     if not isinstance(coef, np.ndarray) or coef.ndim != 2 or coef.dtype.kind != "f":
         raise ValueError("coef_ is not a matrix of real numbers")
-    if n_features is not None and coef.shape[1] != n_features:
+    if kernel_map is not None:
+        if (coef.shape[1], n_features) != (kernel_map.n_components, kernel_map.n_features):
+            raise ValueError("coef_ or n_features_in_ does not fit kernel_map_")
+    elif n_features is not None and coef.shape[1] != n_features:
         raise ValueError(f"coef_ has {coef.shape[1]} columns, n_features_in_ is {n_features}")
     if np.size(fitted.get("intercept_", 0.0)) not in (1, coef.shape[0]):
         raise ValueError(f"intercept_ does not fit coef_ of shape {coef.shape}")

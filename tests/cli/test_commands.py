@@ -221,3 +221,37 @@ def test_dask_s3vm_is_the_same_program():
         timeout=60,
     )
     assert "dask-s3vm" in done.stdout
+
+
+def test_train_predict_and_evaluate_with_a_kernel(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = np.where(np.hypot(*X.T) > 1.1, 1, 0)
+    rows, model = tmp_path / "rows.svm", tmp_path / "model.npz"
+    dump_svmlight_file(X, y, str(rows), zero_based=False)
+    kernel = ("--kernel", "rbf", "--sigma", 0.7, "--n-components", 50, "--seed", 4)
+    rows_of(run("train", rows, *kernel, "--model", model, "--nworkers", 0, "--json"))
+    loaded = load_model(model)
+    params = {"kernel": "rbf", "sigma": 0.7, "n_components": 50, "random_state": 4}
+    assert params.items() <= loaded.get_params().items()
+    expected = L2SVM(**params).fit(X, y)
+    done = run("predict", model, rows, "--decision", "--nworkers", 0)
+    np.testing.assert_allclose(
+        np.array(done.stdout.split(), dtype=float), expected.decision_function(X), atol=1e-6
+    )
+    scores = rows_of(run("evaluate", model, rows, "--json", "--nworkers", 0))
+    assert scores[-1]["error_%"] < 5
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--gamma", 1), "--gamma has no effect with --kernel linear"),
+        (("--kernel", "rbf", "--degree", 2), "--degree has no effect with --kernel rbf"),
+        (("--kernel", "rbf", "--n-components", "many"), "wants a number or `all`"),
+    ],
+)
+def test_kernel_options_without_effect_are_refused(text_file, options, words):
+    done = run("train", text_file, *options)
+    assert done.returncode == 2
+    assert words in done.stderr

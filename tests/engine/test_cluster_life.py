@@ -52,9 +52,10 @@ def assert_nothing_left(client):
 def test_a_fit_leaves_nothing_on_the_cluster(client, sparse_data, as_dask):
     X, y = sparse_data
     for rows in (X, as_dask(X, CHUNKS)):
-        L2SVM(tol=1e-3).fit(rows, y)
-        gc.collect()
-        assert_nothing_left(client)
+        for kernel in ("linear", "rbf"):
+            L2SVM(tol=1e-3, kernel=kernel, n_components=20).fit(rows, y)
+            gc.collect()
+            assert_nothing_left(client)
 
 
 def test_actors_are_gone_without_waiting_for_the_garbage_collector(client, sparse_data):
@@ -197,10 +198,15 @@ def mortal_client():
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("kind", ["dask", "memory"])
-def test_the_model_survives_a_killed_worker_bit_for_bit(mortal_client, sparse_data, as_dask, kind):
+@pytest.mark.parametrize(
+    ("kind", "kernel"),
+    [("dask", "linear"), ("memory", "linear"), ("dask", "rbf"), ("memory", "rbf")],
+)
+def test_the_model_survives_a_killed_worker_bit_for_bit(
+    mortal_client, sparse_data, as_dask, kind, kernel
+):
     X, y = sparse_data
-    params = {"lam": 1e-3, "tol": 1e-8}
+    params = {"lam": 1e-3, "tol": 1e-8, "kernel": kernel, "n_components": 40, "random_state": 0}
     with dask.config.set(scheduler="synchronous"):
         wanted = L2SVM(**params).fit(X, y)
     mortal_client.wait_for_workers(2, timeout=30)

@@ -6,8 +6,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from dask_s3vm import DAS3VM, L2SVM, TSVM
 
 # the equivalence of weights and repetitions is checked to 1e-7: solve that far
-ESTIMATORS = [L2SVM(tol=1e-16), L2SVM(unlabeled=None, class_weight="balanced", tol=1e-16)]
-SEMI_SUPERVISED = [TSVM(tol=1e-16), DAS3VM(tol=1e-16)]
+ESTIMATORS = [
+    L2SVM(tol=1e-16),
+    L2SVM(unlabeled=None, class_weight="balanced", tol=1e-16),
+    L2SVM(kernel="rbf", sigma=2.0, tol=1e-16),
+]
+SEMI_SUPERVISED = [
+    TSVM(tol=1e-16),
+    DAS3VM(tol=1e-16),
+    TSVM(kernel="rbf", sigma=2.0, tol=1e-16),
+    DAS3VM(kernel="rbf", sigma=2.0, tol=1e-16),
+]
 
 
 @parametrize_with_checks(ESTIMATORS)
