@@ -12,8 +12,13 @@ from dask_s3vm._version import __version__
 _PUBLIC = {
     "DAS3VM": "dask_s3vm.estimators",
     "L2SVM": "dask_s3vm.estimators",
+    "MaxMarginClustering": "dask_s3vm.estimators",
+    "RLSC": "dask_s3vm.estimators",
+    "S2RLSC": "dask_s3vm.estimators",
     "TSVM": "dask_s3vm.estimators",
     "l2svm_path": "dask_s3vm.estimators",
+    "rlsc_path": "dask_s3vm.estimators",
+    "s2rlsc_path": "dask_s3vm.estimators",
     "load_model": "dask_s3vm.io",
     "save_model": "dask_s3vm.io",
     "datasets": "dask_s3vm",

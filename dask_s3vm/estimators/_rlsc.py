@@ -67,7 +67,7 @@ class RLSC(LeastSquaresParameters, LinearS3VM):
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
     coef_ : ndarray of shape (1, d) or (n_classes, d)
-        Weights, of features if there is a kernel map; one row for two classes, one-vs-rest for more.
+        Weights, of features if there is a kernel map; one row for two classes, else one-vs-rest.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Biases.
     lam_ : float
@@ -186,9 +186,7 @@ class RLSC(LeastSquaresParameters, LinearS3VM):
         with self._placed(X, y, sample_weight, supervised=True) as rows:
             return train_rlsc(rows.engine, rows.costs, lams, self.fit_intercept)
 
-    def _keep_all(
-        self, lams: Sequence[float], solutions: list[RLSCSolution], chosen: int
-    ) -> None:
+    def _keep_all(self, lams: Sequence[float], solutions: list[RLSCSolution], chosen: int) -> None:
         """Set the fitted attributes."""
         history = History(callbacks_of(self.callbacks, self.verbose))
         for lam, solution in zip(lams, solutions, strict=True):
@@ -247,6 +245,6 @@ def check_lams(lam: Any, name: str = "lam") -> list[float]:
     if len(values) == 0:
         raise ValueError(f"{name} is empty; wanted at least one value")
     for value in values:
-        if not isinstance(value, Real) or not (np.isfinite(value) and value > 0):
+        if not isinstance(value, Real) or not 0 < float(value) < np.inf:
             raise ValueError(f"{name} must be finite and > 0, got {value!r}")
     return [float(value) for value in values]

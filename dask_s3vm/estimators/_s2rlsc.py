@@ -19,7 +19,7 @@ from dask_s3vm.estimators._least_squares import (
 from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.estimators._rlsc import check_lams, copy_facts
 from dask_s3vm.methods.base import History, LinearSolution, collect
-from dask_s3vm.methods.restarts import SearchSettings
+from dask_s3vm.methods.restarts import SearchSettings, window_of
 from dask_s3vm.methods.rlsc import train_rlsc
 from dask_s3vm.methods.s2rlsc import LabelSearch, Placement, label_array, prepare_rows
 
@@ -78,8 +78,8 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
     random_state : int, numpy Generator or RandomState, or None, default=0
         Draws the starts of the searches and the landmarks.
     placement : {"auto", "pool", "shards"}, default="auto"
-        "pool": the u x r factor is given to every worker, and restarts are tasks. "shards": it stays
-        where the rows are; restarts advance together, each shard making sweeps of a (1+1)-EA over
+        "pool": the u x r factor is given to every worker, and restarts are tasks. "shards": it
+        stays where the rows are; restarts advance together, each shard making sweeps of a (1+1)-EA over
         its own rows between synchronisations, whatever `population` says. "auto": the pool up to
         1 GiB.
     dtype : {"float64", "float32"}, default="float64"
@@ -99,7 +99,7 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
     coef_ : ndarray of shape (1, d) or (n_classes, d)
-        Weights, of features if there is a kernel map; one row for two classes, one-vs-rest for more.
+        Weights, of features if there is a kernel map; one row for two classes, else one-vs-rest.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Biases.
     objective_ : float or ndarray of shape (n_classes,)
@@ -281,9 +281,7 @@ def s2rlsc_path(
     return models
 
 
-def _fit_path(
-    guide: S2RLSC, models: list[S2RLSC], X: Any, y: Any, sample_weight: Any
-) -> None:
+def _fit_path(guide: S2RLSC, models: list[S2RLSC], X: Any, y: Any, sample_weight: Any) -> None:
     """Fit models that differ in lam, on the rows that `guide` takes in."""
     population = check_population(guide.population)
     solved: list[tuple[LinearSolution, np.ndarray | None, list[dict[str, Any]]]] = []
@@ -312,10 +310,11 @@ def _fit_path(
             for model in models:
                 first = len(history.rows)
                 search = LabelSearch(reduced, model.lam, totals.n_unlabeled, where)
-                found = [
-                    search.run(number, ratio, guide.balance_tol, settings, history)
-                    for number, ratio in enumerate(ratios)
-                ]
+                found = []
+                for number, ratio in enumerate(ratios):
+                    window = window_of(totals.n_unlabeled, ratio, guide.balance_tol)
+                    about = {"class": int(rows.positives[number]), "lam": float(model.lam)}
+                    found.append(search.run(number, window, settings, about, history))
                 labels = None
                 if len(found) == 1:
                     labels = label_array(rows.engine, found[0], sample_weight is not None)

@@ -12,7 +12,9 @@ import numpy as np
 
 from dask_s3vm.engine.pool import run_pool
 from dask_s3vm.methods.base import History
-from dask_s3vm.problems.labels import Factor, Found, Task, restart
+from dask_s3vm.problems.labels import Factor, Found, Task, Window, restart, window_of
+
+__all__ = ["Judge", "SearchSettings", "Window", "search_pool", "window_of"]
 
 
 @dataclass(frozen=True)

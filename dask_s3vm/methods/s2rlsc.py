@@ -23,7 +23,7 @@ from dask_s3vm.methods.restarts import SearchSettings, search_pool
 from dask_s3vm.methods.rlsc import Decomposed, decompose_rows
 from dask_s3vm.methods.sharded_search import search_shards
 from dask_s3vm.problems import least_squares
-from dask_s3vm.problems.labels import Factor, Task, window_of
+from dask_s3vm.problems.labels import Factor, Task, Window
 
 #: G up to this size is gathered and handed to the pool; a larger one stays in the shards.
 POOL_BYTES = 1 << 30
@@ -88,22 +88,27 @@ class LabelSearch:
             rows.engine.prepare("factor", least_squares.keep_projected, self._factor, self._dtype)
 
     def run(
-        self, problem: int, ratio: float, tolerance: float, settings: SearchSettings,
+        self,
+        problem: int,
+        window: Window,
+        settings: SearchSettings,
+        about: dict[str, Any],
         history: History,
-    ) -> Labelled:  # fmt: skip
-        """Search the labels of binary problem number `problem` and train on the best ones."""
-        rows = self._rows
+    ) -> Labelled:
+        """Search the labels of binary problem number `problem` and train on the best ones.
+
+        `about` goes into the rows of the history.
+        """
+        rows, before = self._rows, len(history.rows)
         with one_blas_thread():
             fixed = self._factor.T @ rows.moments[:, problem]
-        window = window_of(self._n_free, ratio, tolerance)
         task = Task(fixed, window, rows.total)
-        about = {"class": int(rows.positives[problem]), "lam": self._lam}
         if self._pooled:
             found = search_pool(self._collect(), task, settings, problem, about, history)
             bits = _spread_bits(rows.engine, found.bits, self._n_free)
         else:
             bits = search_shards(rows.engine, task, settings, problem, about, history)
-        return Labelled(self._solve(bits, problem), bits)
+        return Labelled(self._solve(bits, problem, len(history.rows) - before), bits)
 
     def _collect(self) -> Factor:
         """Gather G, once. Costs: 1 round, 1 pass; n r numbers come to the client."""
@@ -113,7 +118,7 @@ class LabelSearch:
             self._gathered = Factor.of(np.concatenate(parts))
         return self._gathered
 
-    def _solve(self, bits: list[np.ndarray], problem: int) -> BinarySolution:
+    def _solve(self, bits: list[np.ndarray], problem: int, n_restarts: int) -> BinarySolution:
         """Train on labels (eq. 12), in full precision whatever the type of G. Costs: 1 round."""
         rows = self._rows
 
@@ -126,7 +131,7 @@ class LabelSearch:
             w = rows.spectrum.weights(moments, self._lam)
             side = rows.spectrum.coordinates(moments, self._lam)
         value = rows.total - float(np.add.reduce(np.square(side)))
-        return BinarySolution(w, value, 1, "converged")
+        return BinarySolution(w, value, n_restarts, "converged")
 
 
 def _spread_bits(engine: Engine, bits: np.ndarray, n_free: int) -> list[np.ndarray]:
