@@ -79,9 +79,9 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
         Draws the starts of the searches and the landmarks.
     placement : {"auto", "pool", "shards"}, default="auto"
         "pool": the u x r factor is given to every worker, and restarts are tasks. "shards": it
-        stays where the rows are; restarts advance together, each shard making sweeps of a (1+1)-EA over
-        its own rows between synchronisations, whatever `population` says. "auto": the pool up to
-        1 GiB.
+        stays where the rows are; restarts advance together, each shard making sweeps of a
+        (1+1)-EA over its own rows between synchronisations, whatever `population` says. "auto": the
+        pool up to 1 GiB.
     dtype : {"float64", "float32"}, default="float64"
         Type of the factor. With "float32" it takes half the memory; sums, and the final model, are
         float64 all the same.
