@@ -81,7 +81,7 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
         "pool": the u x r factor is given to every worker, and restarts are tasks. "shards": it
         stays where the rows are; restarts advance together, each shard making sweeps of a
         (1+1)-EA over its own rows between synchronisations, whatever `population` says. "auto": the
-        pool up to 1 GiB.
+        pool up to 256 MiB, beyond which it takes longer to send than to search.
     dtype : {"float64", "float32"}, default="float64"
         Type of the factor. With "float32" it takes half the memory; sums, and the final model, are
         float64 all the same.

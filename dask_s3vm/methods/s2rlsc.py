@@ -26,7 +26,7 @@ from dask_s3vm.problems import least_squares
 from dask_s3vm.problems.labels import Factor, Task, Window
 
 #: G up to this size is gathered and handed to the pool; a larger one stays in the shards.
-POOL_BYTES = 1 << 30
+POOL_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
