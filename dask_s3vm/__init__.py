@@ -22,6 +22,7 @@ _PUBLIC = {
     "load_model": "dask_s3vm.io",
     "save_model": "dask_s3vm.io",
     "datasets": "dask_s3vm",
+    "features": "dask_s3vm",
     "io": "dask_s3vm",
 }
 

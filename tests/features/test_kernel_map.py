@@ -23,13 +23,6 @@ def rows():
     return np.random.default_rng(0).random((60, 7))
 
 
-def same_map(a, b):
-    assert a.kernel == b.kernel
-    assert a.params == b.params
-    assert np.array_equal(dense(a.landmarks), dense(b.landmarks))
-    np.testing.assert_allclose(a.basis, b.basis, rtol=1e-6, atol=1e-9 * np.abs(b.basis).max())
-
-
 def dense(rows):
     return rows.toarray() if sp.issparse(rows) else rows
 
