@@ -3,7 +3,7 @@
 Rows of two overlapping Gaussians; r = --components columns, linear kernel. The workers get the
 factor once; a restart is a task.
 
-python examples/restart_pool.py                                          # 5,000 rows, 1 and 2 workers
+python examples/restart_pool.py                            # 5,000 rows, 1 and 2 workers
 python examples/restart_pool.py --rows 1000000 --restarts 4 --population 1 1 --dtype float32
 python examples/restart_pool.py --rows 1000000 --placement shards --dtype float32 --restarts 4
 """
@@ -35,8 +35,9 @@ def measure(model, X, part, y, workers):
         wrong = float((np.asarray(model.transduction_) != y).mean())
     own = [row["seconds"] for row in model.history_]
     flips = sum(row["flips"] for row in model.history_)
+    searching = first[-1] - first[0] + own[0]
     print(
-        f"{workers} worker(s): {seconds:.2f} s in all, restarts {first[-1] - first[0] + own[0]:.2f} s;"
+        f"{workers} worker(s): {seconds:.2f} s in all, restarts {searching:.2f} s;"
         f" one restart {np.median(own):.3f} s, {1e9 * sum(own) / flips:.0f} ns a flip; "
         f"fitness {model.objective_:.9f}, error {100 * wrong:.2f} %",
         flush=True,

@@ -9,33 +9,44 @@ import click
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.data import data_options, read_rows
 from dask_s3vm.cli.errors import BadData, told_plainly
-from dask_s3vm.cli.kernel import kernel_options, kernel_parameters
+from dask_s3vm.cli.kernel import count_or_all, kernel_options, kernel_parameters
 from dask_s3vm.cli.tables import show
 
-_SEMI = ("lam_unlabeled", "positive_ratio", "threshold")
+_NEWTON = ("tol", "max_iter")
+_SEMI = ("lam_unlabeled", "positive_ratio", "threshold", *_NEWTON)
+_WIDE = ("n_components", "random_state")  # landmarks, also for the linear kernel where X is wide
+_SEARCH = ("lam_unlabeled", "positive_ratio", "n_restarts", "patience", "balance_tol", *_WIDE)
 
 #: Method -> its estimator, and the options that only some methods have.
 METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "l2svm": ("L2SVM", ()),
+    "l2svm": ("L2SVM", _NEWTON),
     "tsvm": ("TSVM", (*_SEMI, "max_switches")),
     "da": ("DAS3VM", _SEMI),
+    "rlsc": ("RLSC", _WIDE),
+    "s2rlsc": ("S2RLSC", _SEARCH),
 }
+
+#: Parameter -> its option, where the names differ.
+_OPTIONS = {"n_restarts": "restarts", "random_state": "seed"}
 
 
 @click.command()
 @click.argument("data", nargs=-1, required=True)
 @click.option("--method", type=click.Choice(sorted(METHODS)), default="l2svm", show_default=True)
 @click.option("--model", default="model.npz", show_default=True, help="Model file to write.")
-@click.option("--lam", type=float, default=1e-3, show_default=True, help="Regularisation.")
-@click.option("--lam-unlabeled", type=float, help="Weight of unlabelled rows (tsvm, da).")
-@click.option("--positive-ratio", type=float, help="Share of positive rows (tsvm, da).")
+@click.option("--lam", type=float, help="Regularisation; default 1e-3, rlsc and s2rlsc 1.")
+@click.option("--lam-unlabeled", type=float, help="Weight of unlabelled rows (tsvm, da, s2rlsc).")
+@click.option("--positive-ratio", type=float, help="Share of positive rows (tsvm, da, s2rlsc).")
 @click.option("--max-switches", type=int, help="Most pairs to switch at a time (tsvm).")
 @click.option("--threshold", type=click.Choice(["zero", "ratio"]), help="See TSVM (tsvm, da).")
 @click.option("--unlabeled", default="-1", show_default=True, help="Mark of unlabelled rows.")
 @click.option("--class-weight", type=click.Choice(["none", "balanced"]), default="none")
 @click.option("--intercept/--no-intercept", default=True, help="Whether to have a bias.")
-@click.option("--tol", type=float, default=1e-6, show_default=True, help="Relative gap at stop.")
-@click.option("--max-iter", type=int, default=100, show_default=True, help="Newton steps.")
+@click.option("--tol", type=float, help="Relative gap at stop (l2svm, tsvm, da); default 1e-6.")
+@click.option("--max-iter", type=int, help="Newton steps (l2svm, tsvm, da); default 100.")
+@click.option("--restarts", type=int, help="Searches (s2rlsc); default 50.")
+@click.option("--patience", type=int, help="Stop after so many restarts in vain (s2rlsc).")
+@click.option("--balance-tol", type=float, help="Around --positive-ratio (s2rlsc); default 0.1.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @kernel_options
@@ -45,7 +56,7 @@ def train(
     data: tuple[str, ...],
     method: str,
     model: str,
-    lam: float,
+    lam: float | None,
     lam_unlabeled: float | None,
     positive_ratio: float | None,
     max_switches: int | None,
@@ -53,8 +64,11 @@ def train(
     unlabeled: str,
     class_weight: str,
     intercept: bool,
-    tol: float,
-    max_iter: int,
+    tol: float | None,
+    max_iter: int | None,
+    restarts: int | None,
+    patience: int | None,
+    balance_tol: float | None,
     as_json: bool,
     quiet: bool,
     kernel: str,
@@ -78,8 +92,13 @@ def train(
         "positive_ratio": positive_ratio,
         "max_switches": max_switches,
         "threshold": threshold,
+        "tol": tol,
+        "max_iter": max_iter,
+        "n_restarts": restarts,
+        "patience": patience,
+        "balance_tol": balance_tol,
     }
-    of_kernel = {
+    of_kernel: dict[str, Any] = {
         "n_components": n_components,
         "sigma": sigma,
         "gamma": gamma,
@@ -87,15 +106,16 @@ def train(
         "coef0": coef0,
         "seed": seed,
     }
+    if kernel == "linear" and "random_state" in METHODS[method][1]:
+        own["random_state"] = of_kernel.pop("seed")
+        own["n_components"] = count_or_all(of_kernel.pop("n_components"))
     estimator = getattr(dask_s3vm, METHODS[method][0])(
-        lam=lam,
+        **({} if lam is None else {"lam": lam}),
         **_options_of(method, own),
         **kernel_parameters(kernel, of_kernel),
         unlabeled=_mark(unlabeled),
         class_weight=None if class_weight == "none" else class_weight,
         fit_intercept=intercept,
-        tol=tol,
-        max_iter=max_iter,
         verbose=not quiet,
     )
     with told_plainly():
@@ -116,8 +136,7 @@ def train(
                 "rows": int(X.shape[0]),
                 "features": int(X.shape[1]),
                 "objective": estimator.objective_,
-                "newton_steps": estimator.n_iter_,
-                "cg_steps": sum(row["cg_steps"] for row in estimator.history_),
+                **_work_of(estimator),
                 "termination": estimator.termination_,
                 "read_s": round(read - began, 2),
                 "train_s": round(trained - read, 2),
@@ -133,9 +152,24 @@ def _options_of(method: str, given: dict[str, Any]) -> dict[str, Any]:
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen:
         if name not in METHODS[method][1]:
-            option = name.replace("_", "-")
+            option = _OPTIONS.get(name, name).replace("_", "-")
             raise click.UsageError(f"--{option} has no effect with --method {method}")
+    if chosen.get("n_components") == "all":
+        chosen["n_components"] = None
     return chosen
+
+
+def _work_of(estimator: Any) -> dict[str, Any]:
+    """What a fit took, in the units of its method."""
+    rows = estimator.history_
+    if hasattr(estimator, "loo_errors_"):
+        return {"loo_error": float(estimator.loo_errors_.min())}
+    if rows and "flips" in rows[0]:
+        return {"restarts": len(rows), "flips": sum(row["flips"] for row in rows)}
+    return {
+        "newton_steps": estimator.n_iter_,
+        "cg_steps": sum(row.get("cg_steps", 0) for row in rows),
+    }
 
 
 def _mark(text: str) -> int | str | None:

@@ -104,7 +104,7 @@ def test_train_reads_npz_and_leaves_out_unlabelled_rows(rows, tmp_path):
     np.testing.assert_allclose(load_model(model).coef_, expected.coef_, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("method", ["tsvm", "da"])
+@pytest.mark.parametrize("method", ["tsvm", "da", "s2rlsc"])
 def test_train_with_unlabelled_rows(method, tmp_path):
     X, y = dask.compute(*make_g2c(n_rows=400, n_features=20))
     partial = np.where(np.arange(400) < 10, 2 * y.astype(int) - 1, 0)
@@ -123,6 +123,19 @@ def test_an_option_without_effect_is_refused(text_file):
     done = run("train", text_file, "--max-switches", 1, "--nworkers", 0)
     assert done.returncode == 2
     assert "--max-switches" in done.stderr
+
+
+def test_train_least_squares(text_file, tmp_path):
+    model = tmp_path / "model.npz"
+    options = ["--lam", 0.1, "--model", model, "--nworkers", 0, "--json"]
+    (trained,) = rows_of(run("train", text_file, "--method", "rlsc", *options))
+    assert 0 <= trained["loo_error"] < 0.5
+    assert load_model(model).lam_ == 0.1
+    done = run("train", text_file, "--method", "rlsc", "--restarts", 3)
+    assert done.returncode == 2
+    assert "--restarts has no effect with --method rlsc" in done.stderr
+    done = run("train", text_file, "--method", "s2rlsc", "--tol", 1e-3)
+    assert "--tol has no effect with --method s2rlsc" in done.stderr
 
 
 def test_train_on_a_local_cluster_gives_the_same_bits(text_file, tmp_path):
