@@ -57,8 +57,8 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         to the edge of the balance.
     kernel : str or callable, default="linear"
         "linear", "rbf", "poly", ...: see `dask_s3vm.features.fit_kernel_map`, also for the
-        parameters after it. Kernels are computed with landmark rows, and so is the linear one for X
-        of more than 4,096 columns; below, it is exact.
+        parameters after it. Kernels are computed with landmark rows, and so is the linear one if X
+        has more than 4,096 columns and rows; else it is exact.
     n_components : int or None, default=500
         Landmarks; None: all rows, the exact kernel.
     sigma : float or "scale", default="scale"
@@ -87,7 +87,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
     labels_ : array of shape (n,)
         Cluster of each row, 0 for that of the first; a dask array if X is one.
     coef_ : ndarray of shape (n_clusters - 1, d)
-        Weights of each split, of features if there is a kernel map.
+        Weights of each split, of features if the kernel is not linear.
     intercept_ : ndarray of shape (n_clusters - 1,)
         Biases.
     parents_ : ndarray of shape (n_clusters - 1,)
@@ -100,7 +100,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
     n_rounds_ : int
         Rounds over the rows.
     kernel_map_ : KernelMap or None
-        Makes the features that `coef_` is over.
+        Makes the features that `coef_` is over; None for the linear kernel.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -233,6 +233,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         self.n_rounds_ = engine.rounds
         self.history_ = history.rows
         self._keep_splits(splits, engine.layout.n_features)
+        self._to_columns()
         self.labels_ = beside(labels, as_array(X), source.summary.block_rows)
         return self
 

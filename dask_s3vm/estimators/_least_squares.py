@@ -8,24 +8,39 @@ import numpy as np
 from dask_s3vm.estimators._kernel import KernelParameters
 from dask_s3vm.features import KernelMap, fit_kernel_map
 
-#: The linear kernel is computed in the space of the columns up to this many, with landmarks beyond.
-MOST_COLUMNS = 4096
+#: The largest matrix to be decomposed for the linear kernel, unless landmarks are chosen.
+LARGEST = 4096
 
 
 class LeastSquaresParameters(KernelParameters):
-    """Least squares decompose a (d + 1) x (d + 1) matrix, so rows must not be too wide.
+    """Least squares decompose a square matrix with a row for each column of X, or for each row.
 
-    With ``kernel="linear"`` the columns of X are used as they are, exactly, up to 4,096 of them.
-    Wider rows, as of text, go through landmarks as with other kernels: `n_components` rows, or all
-    of them (None), which is exact again.
+    With ``kernel="linear"`` the model is exact as long as X has up to 4,096 columns, or up to 4,096
+    rows. If it has more of both, as large text has, landmarks are chosen as with other kernels:
+    `n_components` rows. In all cases `coef_` is over the columns of X.
     """
 
+    coef_: np.ndarray
+
     def _fit_kernel_map(self, X: Any) -> KernelMap | None:
-        if self._is_linear and X.shape[1] > MOST_COLUMNS:
-            return fit_kernel_map(
-                X, "linear", n_components=self.n_components, random_state=self.random_state
-            )
-        return super()._fit_kernel_map(X)
+        if not self._is_linear:
+            return super()._fit_kernel_map(X)
+        n_rows, n_columns = X.shape
+        # all rows as landmarks: a matrix of the size of their number
+        if n_rows <= min(LARGEST, n_columns // 2):
+            return fit_kernel_map(X, "linear", n_components=None)
+        if n_columns <= LARGEST:
+            return None
+        return fit_kernel_map(
+            X, "linear", n_components=self.n_components, random_state=self.random_state
+        )
+
+    def _to_columns(self) -> None:
+        """Bring a linear model of features back to the columns of X."""
+        if self._is_linear and self.kernel_map_ is not None:
+            of_landmarks = self.coef_ @ self.kernel_map_.basis.T
+            self.coef_ = np.ascontiguousarray((self.kernel_map_.landmarks.T @ of_landmarks.T).T)
+            self.kernel_map_ = None
 
 
 def seed_of(random_state: Any) -> np.random.SeedSequence:

@@ -36,8 +36,8 @@ class RLSC(LeastSquaresParameters, LinearS3VM):
         Whether to have a bias.
     kernel : str or callable, default="linear"
         "linear", "rbf", "poly", ...: see `dask_s3vm.features.fit_kernel_map`, also for the
-        parameters after it. Kernels are computed with landmark rows, and so is the linear one for X
-        of more than 4,096 columns; below, it is exact.
+        parameters after it. Kernels are computed with landmark rows, and so is the linear one if X
+        has more than 4,096 columns and rows; else it is exact.
     n_components : int or None, default=500
         Landmarks; None: all rows, the exact kernel.
     sigma : float or "scale", default="scale"
@@ -67,7 +67,7 @@ class RLSC(LeastSquaresParameters, LinearS3VM):
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
     coef_ : ndarray of shape (1, d) or (n_classes, d)
-        Weights, of features if there is a kernel map; one row for two classes, else one-vs-rest.
+        Weights, of features if the kernel is not linear; one row for two classes, else one-vs-rest.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Biases.
     lam_ : float
@@ -86,7 +86,7 @@ class RLSC(LeastSquaresParameters, LinearS3VM):
     history_ : list of dict
         One row per lam.
     kernel_map_ : KernelMap or None
-        Makes the features that `coef_` is over; None where it is over the columns of X.
+        Makes the features that `coef_` is over; None for the linear kernel.
     n_iter_ : int
         1: the solution is closed.
     termination_ : str
@@ -203,6 +203,7 @@ class RLSC(LeastSquaresParameters, LinearS3VM):
         self.loo_errors_ = np.array([solution.loo_error for solution in solutions])
         self.loo_losses_ = np.array([solution.loo_loss for solution in solutions])
         self._keep(solutions[chosen].linear, history.rows)
+        self._to_columns()
 
 
 def rlsc_path(

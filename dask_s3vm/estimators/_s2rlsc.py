@@ -61,8 +61,8 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
         Whether to take the mean off the rows first. The paper does not.
     kernel : str or callable, default="linear"
         "linear", "rbf", "poly", ...: see `dask_s3vm.features.fit_kernel_map`, also for the
-        parameters after it. Kernels are computed with landmark rows, and so is the linear one for X
-        of more than 4,096 columns; below, it is exact.
+        parameters after it. Kernels are computed with landmark rows, and so is the linear one if X
+        has more than 4,096 columns and rows; else it is exact.
     n_components : int or None, default=500
         Landmarks, r of the paper; None: all rows, the exact kernel.
     sigma : float or "scale", default="scale"
@@ -99,7 +99,7 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
     coef_ : ndarray of shape (1, d) or (n_classes, d)
-        Weights, of features if there is a kernel map; one row for two classes, else one-vs-rest.
+        Weights, of features if the kernel is not linear; one row for two classes, else one-vs-rest.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Biases.
     objective_ : float or ndarray of shape (n_classes,)
@@ -119,7 +119,7 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
         One row per restart, in their order: fitness, fitness of its start, flips looked at and
         carried out, seconds.
     kernel_map_ : KernelMap or None
-        Makes the features that `coef_` is over; None where it is over the columns of X.
+        Makes the features that `coef_` is over; None for the linear kernel.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -324,6 +324,7 @@ def _fit_path(guide: S2RLSC, models: list[S2RLSC], X: Any, y: Any, sample_weight
         if model is not guide:
             copy_facts(guide, model)
         model._keep(linear, own)
+        model._to_columns()
         model.positive_ratio_ = ratios[0] if len(ratios) == 1 else np.array(ratios)
         found_classes = None if labels is None else model.classes_[labels]
         model.transduction_ = model._complete(X, y, rows.block_rows, found_classes)

@@ -1,5 +1,6 @@
 """RLSC against closed forms, scikit-learn and literal leave-one-out."""
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from dask_s3vm import RLSC, load_model, rlsc_path, save_model
 from dask_s3vm.datasets import make_text
+from dask_s3vm.estimators import _least_squares
 
 LAMS = [1e-3, 0.1, 1.0, 30.0]
 
@@ -126,18 +128,33 @@ def test_a_path_is_the_models_one_by_one():
         assert np.array_equal(model.predict(X), alone.predict(X))
 
 
-def test_wide_rows_go_through_landmarks_and_stay_exact_with_all_of_them():
+@pytest.fixture(scope="module")
+def texts():
     X, y = make_text(120, 5000, 30, block="scipy")
-    X, y = sp.csr_array(sp.vstack([b.compute() for b in X.to_delayed().ravel()])), y.compute()
-    model = RLSC(lam=1e-2, n_components=None).fit(X, y)
-    assert model.coef_.shape[1] <= 120
+    return sp.csr_array(sp.vstack(list(dask.compute(*X.to_delayed().ravel())))), y.compute()
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_few_wide_rows_are_exact(texts, lazy, as_dask):
+    X, y = texts
+    model = RLSC(lam=1e-2, n_components=3).fit(as_dask(X, (50, 70)) if lazy else X, y)
+    assert model.coef_.shape == (1, 5000)
+    assert model.kernel_map_ is None
     A, s = X.toarray(), 2.0 * y - 1
-    # dual form, with the kernel of the rows and a constant: f = (K + 1) c
-    K = A @ A.T + 1.0
+    K = A @ A.T + 1.0  # dual form, with the kernel of the rows and a constant: f = (K + 1) c
     c = np.linalg.solve(K / 120 + 1e-2 * np.eye(120), s / 120)
-    assert np.allclose(model.decision_function(X), K @ c, atol=1e-6)
-    few = RLSC(lam=1e-2, n_components=40, random_state=0).fit(X, y)
-    assert few.coef_.shape[1] <= 40
+    assert np.allclose(model.decision_function(X), K @ c, atol=1e-8)
+    assert np.allclose(model.coef_[0], A.T @ c, atol=1e-8)
+
+
+def test_many_wide_rows_go_through_landmarks(texts, monkeypatch):
+    X, y = texts
+    monkeypatch.setattr(_least_squares, "LARGEST", 100)  # fewer than rows and columns
+    exact, near, far = (
+        RLSC(lam=1e-2, n_components=n, random_state=0).fit(X, y).objective_ for n in (None, 90, 9)
+    )
+    assert exact < near < far
+    assert near == pytest.approx(exact, rel=0.3)
 
 
 def test_bad_lams_are_named():
