@@ -3,8 +3,8 @@
 Linear kernel; lam of 2^-10 .. 2^10, lam' of 0.1 and 1, 10 restarts to choose them, 50 for the
 final model. Table 2 ("non-realistic"): parameters are chosen by the test error, the balance is the
 true one, its tolerance 0.1. Table 3 ("realistic"): 5-fold cross-validation on the labelled rows,
-the balance of these, 0.2. In brackets: RLSC with the labels of all training rows. Real data is looked
-for in --data (or DASK_S3VM_DATA); sets that are not there are skipped.
+the balance of these, 0.2. In brackets: RLSC with the labels of all training rows. Real data is
+looked for in --data (or DASK_S3VM_DATA); sets that are not there are skipped.
 
 python examples/table_s2rlsc.py                          # some rows, every other lam
 python examples/table_s2rlsc.py --sets all --full        # all rows as in the paper
