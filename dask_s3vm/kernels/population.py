@@ -106,7 +106,8 @@ def evolve(
     values = np.empty(mu)  # -|z|^2 of the parents
     for slot in range(mu):
         values[slot] = -squared(z[slot])
-    order = np.argsort(values, kind="mergesort")
+    order = np.arange(mu)
+    _sort(values, order)
     tree_parent = np.empty(DRIFT * n + 4 * mu + _ROOM, dtype=np.int64)
     tree_row = np.empty(tree_parent.size, dtype=np.int64)
     nodes = np.arange(mu)
@@ -144,7 +145,7 @@ def evolve(
             G, labels, z, counts, values, order, replaced,
             new_values, new_parents, new_rows, nodes, tree_parent, tree_row, used,
         )  # fmt: skip
-        order = np.argsort(values, kind="mergesort")
+        _sort(values, order)
         if used + 2 * mu > tree_parent.size:
             used = mu
             for slot in range(mu):
@@ -152,8 +153,20 @@ def evolve(
                 z[slot] = fixed
                 add_rows(G, labels[slot], z[slot])
                 values[slot] = -squared(z[slot])
-            order = np.argsort(values, kind="mergesort")
+            _sort(values, order)
     return order[0], looked, stayed
+
+
+@njit(nogil=True, cache=True)
+def _sort(values: np.ndarray, order: np.ndarray) -> None:
+    """Bring the slots in `order` into ascending order of their values; few are out of place."""
+    for k in range(1, order.size):
+        slot = order[k]
+        place = k
+        while place > 0 and values[order[place - 1]] > values[slot]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = slot
 
 
 @njit(nogil=True, cache=True)
