@@ -27,7 +27,7 @@ class LeastSquaresParameters(KernelParameters):
             return super()._fit_kernel_map(X)
         n_rows, n_columns = X.shape
         # all rows as landmarks: a matrix of the size of their number
-        if n_rows <= min(LARGEST, n_columns // 2):
+        if n_rows <= min(LARGEST, 3 * n_columns // 4):
             return fit_kernel_map(X, "linear", n_components=None)
         if n_columns <= LARGEST:
             return None

@@ -49,31 +49,29 @@ def decompose_rows(
 ) -> Decomposed:
     """Reduce the rows, whose d_i^2 have been set.
 
-    Rows are taken in with a 1 behind. The model is linear in T (z, 1) = (z - m, beta): m is the
-    mean of the rows, weighted by d_i^2, with `center`, else 0; beta is 1 with a bias, else 0. So
-    the Gram matrix is T H T^T = U L U^T, and T^T U acts on rows as they are.
+    The model is linear in (z - m, beta): m is the mean of the rows, weighted by d_i^2, with
+    `center`, else 0; beta is 1 with a bias, else 0. With U of the Gram matrix of these, the vectors
+    (U_z, beta U_1 - m.U_z) give the same products with rows as they are and a 1 behind.
 
-    Costs: 1 round, 1 pass with d^2 operations a row; d^2 numbers from each group.
+    Costs: 1 round, 1 pass with d^2 operations a row; d^2 numbers from each group. With `center` one
+    more round and pass.
     """
 
     def reduce() -> tuple[Any, ...]:
-        return engine.sum(least_squares.gram_block, list(positives))
+        origin = np.zeros(engine.layout.n_features)
+        if center:  # first: to take it off the products would lose digits of rows far away
+            sums, weight = engine.sum(least_squares.row_sums)
+            origin = sums / weight
+        return origin, *engine.sum(least_squares.gram_block, list(positives), origin)
 
-    gram, moments, total = engine.step(reduce)
-    mean = gram[:-1, -1] / gram[-1, -1] if center else np.zeros(len(gram) - 1)
+    origin, gram, moments, total = engine.step(reduce)
+    gram[-1, :] *= float(bias)
+    gram[:, -1] *= float(bias)
     with one_blas_thread():
-        spectrum = decompose(_moved(_moved(gram, mean, bias).T, mean, bias))
+        spectrum = decompose(gram)
         vectors = spectrum.vectors.copy()
-        vectors[-1] = float(bias) * vectors[-1] - mean @ vectors[:-1]
+        vectors[-1] = float(bias) * vectors[-1] - origin @ vectors[:-1]
     return Decomposed(engine, positives, Spectrum(spectrum.values, vectors), moments, float(total))
-
-
-def _moved(matrix: np.ndarray, mean: np.ndarray, bias: bool) -> np.ndarray:
-    """T matrix."""
-    moved = matrix.copy()
-    moved[:-1] -= np.outer(mean, matrix[-1])
-    moved[-1] *= float(bias)
-    return moved
 
 
 def train_rlsc(

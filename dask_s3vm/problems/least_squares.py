@@ -83,13 +83,26 @@ def targets_of(shard: Shard, rows: np.ndarray, positives: Sequence[int]) -> np.n
 # Operations on one shard --------------------------------------------------------------------
 
 
-def gram_block(shard: Shard, positives: Sequence[int]) -> tuple[Any, ...]:
-    """(H over all rows that count, moments b (d + 1, k) of the labelled rows, sum of d_i^2)."""
+def row_sums(shard: Shard) -> tuple[np.ndarray, float]:
+    """(sum of d_i^2 z_i, sum of d_i^2)."""
+    square, total = shard.state["square"], np.zeros(shard.n_features)
+    with one_blas_thread():
+        for part, tile in tiles(shard, np.flatnonzero(square > 0)):
+            total += square[part] @ tile[:, :-1]
+    return total, float(np.add.reduce(square))
+
+
+def gram_block(shard: Shard, positives: Sequence[int], origin: np.ndarray) -> tuple[Any, ...]:
+    """(H over all rows that count, moments b (d + 1, k) of the labelled rows, sum of d_i^2).
+
+    H is that of the rows less `origin`, b that of the rows as they are.
+    """
     width = shard.n_features + 1
     gram, moments = np.zeros((width, width)), np.zeros((width, len(positives)))
     square = shard.state["square"]
     with one_blas_thread():
         for part, tile in tiles(shard, np.flatnonzero(square > 0)):
+            tile[:, :-1] -= origin
             scaled = tile * np.sqrt(square[part])[:, None]
             gram += scaled.T @ scaled
         for part, tile in tiles(shard, known_rows(shard)):

@@ -36,6 +36,13 @@ def test_the_best_of_all_balanced_partitions_is_found(center):
     assert model.labels_[0] == 0
 
 
+def test_rows_far_from_the_origin_give_the_same_clusters():
+    X, _ = (part.compute() for part in make_g2c(100, 5))
+    near, far = (MaxMarginClustering(n_restarts=5).fit(X + shift) for shift in (0.0, 1e6))
+    assert np.array_equal(near.labels_, far.labels_)
+    assert far.objective_ == pytest.approx(near.objective_, rel=1e-6)
+
+
 def test_two_gaussians_and_moons():
     X, y = (part.compute() for part in make_g2c(300, 20))
     assert adjusted_rand_score(y, MaxMarginClustering(n_restarts=5).fit_predict(X)) > 0.9
