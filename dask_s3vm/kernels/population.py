@@ -108,8 +108,8 @@ def evolve(
         values[slot] = -squared(z[slot])
     order = np.arange(mu)
     _sort(values, order)
-    tree_parent = np.empty(DRIFT * n + 4 * mu + _ROOM, dtype=np.int64)
-    tree_row = np.empty(tree_parent.size, dtype=np.int64)
+    tree_parent = np.empty(DRIFT * n + 4 * mu + _ROOM, dtype=np.int32)
+    tree_row = np.empty(tree_parent.size, dtype=np.int32)
     nodes = np.arange(mu)
     tree_parent[:mu] = -1
     used = mu

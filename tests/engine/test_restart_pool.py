@@ -153,25 +153,41 @@ class KillOneWorker:
             os.kill(self.killed, signal.SIGKILL)
 
 
-@pytest.mark.cluster
-@pytest.mark.usefixtures("tiny_shards")
-@pytest.mark.parametrize(
-    ("n_workers", "kind", "at"), [(2, "population", 3), (1, "in turn", 2), (2, "shards", 10)]
-)
-def test_a_killed_worker_changes_nothing(rows, reference, n_workers, kind, at, caplog):
+@pytest.fixture
+def mortal_client(request):
+    """Worker processes of which one is going to be killed."""
     with (
         LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+            n_workers=request.param, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         Client(cluster) as client,
     ):
-        client.wait_for_workers(n_workers)
-        killer = KillOneWorker(client, at)
+        client.wait_for_workers(request.param)
+        yield client
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("tiny_shards")
+@pytest.mark.parametrize("mortal_client", [2], indirect=True)
+def test_a_killed_worker_changes_nothing(rows, reference, mortal_client):
+    for kind, at in (("population", 3), ("shards", 10)):
+        mortal_client.wait_for_workers(2, timeout=30)
+        killer = KillOneWorker(mortal_client, at)
         model = S2RLSC(**PARAMS | KINDS[kind] | {"callbacks": killer}).fit(*rows)
         assert killer.killed is not None
         assert result(model) == reference[kind]
-        if n_workers == 1:
-            assert "sending the shared data again" in caplog.text
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("mortal_client", [1], indirect=True)
+def test_the_loss_of_all_workers_changes_nothing(rows, reference, mortal_client, caplog):
+    # rows small enough to stay with the client: what is lost is the factor
+    with dask.config.set({"s3vm.shard-bytes": 4096}):
+        killer = KillOneWorker(mortal_client, 2)
+        model = S2RLSC(**PARAMS | KINDS["in turn"] | {"callbacks": killer}).fit(*rows)
+    assert killer.killed is not None
+    assert "sending the shared data again" in caplog.text
+    assert result(model) == reference["in turn"]
 
 
 @pytest.mark.usefixtures("tiny_shards")
