@@ -21,8 +21,10 @@ from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.kernels.tiles import dense_tile
 from dask_s3vm.problems.l2svm import row_costs
 
-#: Rows are made dense in tiles of about so many numbers.
-TILE = 1 << 19
+#: Rows are made dense in tiles of about so many numbers, which fit the cache, but not fewer than
+#: some rows: each tile adds to a whole d x d matrix.
+TILE = 1 << 15
+LEAST_ROWS = 256
 
 
 def set_squares(shard: Shard, costs: np.ndarray) -> None:
@@ -61,7 +63,7 @@ def known_rows(shard: Shard) -> np.ndarray:
 def tiles(shard: Shard, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Chosen rows in dense pieces: (row numbers, (t, d + 1) of float64, a 1 behind each row)."""
     width = shard.n_features + 1
-    size = max(16, TILE // width)
+    size = max(LEAST_ROWS, TILE // width)
     for low in range(0, len(rows), size):
         part = rows[low : low + size]
         tile = np.empty((len(part), width))
