@@ -33,6 +33,7 @@ def measure_transductive(
         steps = {"evaluations": model.n_iter_, **measure_evaluation(X, few, unit)}
     else:
         steps["cg"] = sum(row["cg_steps"] for row in model.history_)
+        steps["evaluations"] = sum(row.get("evaluations", 0) for row in model.history_)
     return {
         "rows": n_rows,
         "labels": n_labels,

@@ -10,7 +10,7 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
-from dask_s3vm.problems.labels import falling_outputs
+from dask_s3vm.problems.switching import falling_outputs
 from dask_s3vm.problems.transductive import all_outputs, count_positive
 
 

@@ -1,127 +1,113 @@
-"""Labels that rows without one are given: operations on one shard.
+"""One restart of a search for labels: what a task of the pool is given, and what it gives.
 
-The order of rows in a list is that of (value, row number); `Ranked` is a place in it.
+    minimise F(y) = total - |z|^2,  z = fixed + G^T y
+
+over labels y of the unlabelled rows of which a number within a window is positive (Gieseke et al.,
+eq. 10 and 13). `total` is the sum of d_i^2 over all rows, `fixed` the part of the labelled ones.
 """
 
-from typing import Any
+import time
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dask_s3vm.engine.select import Ranked
-from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels.switching import doubtful_rows
-from dask_s3vm.problems.l2svm import hinge_over
-from dask_s3vm.problems.quadratic import active_rows, drop_packed
+from dask_s3vm.engine.blocks import frozen
+from dask_s3vm.kernels.flips import row_lengths, squared
+from dask_s3vm.kernels.population import search
+
+#: A flip must gain this part of |G_j| |z|: rounding errors are smaller.
+GRAIN = 1e-13
 
 
-def unlabeled_outputs(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs of the unlabelled rows."""
-    rows = np.flatnonzero(shard.unlabeled)
-    return shard.state[f"outputs{slot}"][rows], rows
+@dataclass(eq=False)
+class Factor:
+    """G of the unlabelled rows, (u, r), and the lengths of its rows."""
+
+    G: np.ndarray
+    lengths: np.ndarray
+
+    @classmethod
+    def of(cls, G: np.ndarray) -> "Factor":
+        """Make it of G."""
+        G = frozen(np.ascontiguousarray(G))
+        return cls(G, frozen(row_lengths(G)))
+
+    def __sizeof__(self) -> int:
+        """Tell dask what it really weighs."""
+        return object.__sizeof__(self) + self.G.nbytes + self.lengths.nbytes
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore; arrays that came over the wire may start at odd addresses: slower."""
+        for name, array in state.items():
+            setattr(self, name, frozen(np.require(array, requirements="A")))
 
 
-def falling_outputs(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs of the unlabelled rows, the largest first when sorted ascending."""
-    outputs, rows = unlabeled_outputs(shard, slot)
-    return -outputs, rows
+class Window(NamedTuple):
+    """How many of the unlabelled rows may be positive, and with what probability one starts so."""
+
+    share: float
+    low: int
+    high: int
 
 
-def doubtful_positives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """What it costs to switch unlabelled rows that are labelled +1 and inside the margin."""
-    return _switch_costs(shard, slot, 1)
+class Task(NamedTuple):
+    """A binary problem: the labelled rows' part of z, the window, the sum of d_i^2."""
+
+    fixed: np.ndarray
+    window: Window
+    total: float
+
+    @property
+    def grain(self) -> float:
+        """See `kernels.flips.round_robin`; |z|^2 is at most `total`."""
+        return GRAIN * float(np.sqrt(self.total))
 
 
-def doubtful_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """What is gained by switching unlabelled rows that are labelled -1 and inside the margin."""
-    return _switch_costs(shard, slot, -1)
+class Found(NamedTuple):
+    """What a restart has found: labels as bits, z, F, F of its start, and its work."""
+
+    bits: np.ndarray
+    z: np.ndarray
+    fitness: float
+    start: float
+    flips: int
+    changes: int
+    seconds: float
 
 
-def falling_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same, the largest first when sorted ascending."""
-    outputs, rows = doubtful_negatives(shard, slot)
-    return -outputs, rows
+def window_of(n_rows: int, share: float, tolerance: float) -> Window:
+    """Counts k with |k / n - share| < tolerance; the nearest one where there is none."""
+    counts = np.arange(n_rows + 1)
+    distance = np.abs(counts / max(n_rows, 1) - share)
+    valid = np.flatnonzero(distance < tolerance)
+    if len(valid) == 0:
+        valid = np.array([int(distance.argmin())])
+    return Window(share, int(valid[0]), int(valid[-1]))
 
 
-def _switch_costs(shard: Shard, slot: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """What the label -1 costs more than +1, s_i (max(0, 1 + o)^2 - max(0, 1 - o)^2).
-
-    Increasing in the output: without weights the output itself gives the same order. Rows of weight
-    0 have no label (target 0) and are on neither side.
-    """
-    state = shard.state
-    active = active_rows(shard, slot)
-    rows = np.empty_like(active)
-    rows = rows[: doubtful_rows(active, shard.codes, state["target"], side, rows)]
-    outputs = state[f"outputs{slot}"][rows]
-    if shard.weights is None:
-        return outputs, rows
-    up, down = np.maximum(0.0, 1.0 - outputs), np.maximum(0.0, 1.0 + outputs)
-    return shard.weights[rows] * (down**2 - up**2), rows
-
-
-def label_by_side(shard: Shard) -> None:
-    """Label unlabelled rows by the sign of the outputs in slot 0."""
-    outputs, rows = unlabeled_outputs(shard, 0)
-    shard.state["target"][rows] = np.where(outputs > 0, 1, -1)
-
-
-def label_top(shard: Shard, slot: int, threshold: Ranked) -> np.ndarray:
-    """Label unlabelled rows +1 up to a place in the order of falling outputs, -1 behind it.
-
-    Returns the labels as bits.
-    """
-    values, rows = falling_outputs(shard, slot)
-    top = _up_to(shard, values, rows, threshold)
-    shard.state["target"][rows] = np.where(top, 1, -1)
-    return label_bits(shard)
-
-
-def swap_labels(
-    shard: Shard, bias: float, slot: int, last_up: Ranked, last_down: Ranked
-) -> tuple[Any, ...]:
-    """Swap the labels of doubtful rows up to a place in either order.
-
-    Returns what that adds to (gradient, loss, number of active rows).
-    """
-    up, up_rows = doubtful_positives(shard, slot)
-    down, down_rows = falling_negatives(shard, slot)
-    up_rows = up_rows[_up_to(shard, up, up_rows, last_up)]
-    down_rows = down_rows[_up_to(shard, down, down_rows, last_down)]
-    return _flip(shard, np.concatenate([up_rows, down_rows]), bias, slot)
-
-
-def _flip(shard: Shard, rows: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]:
-    """Give active rows the other label; what that adds to (gradient, loss, active rows)."""
-    pair, target = shard.pair(0.0), shard.state["target"]
-    loss_before, n_before = hinge_over(shard, rows, -1.0, pair, bias, slot)
-    target[rows] *= -1
-    loss_after, n_after = hinge_over(shard, rows, 1.0, pair, bias, slot)
-    if n_after < n_before:  # a row on the far side of the margin rests with its new label
-        _drop_resting(shard, slot)
-    return shard.take(pair), loss_after + loss_before, n_after - n_before
-
-
-def _drop_resting(shard: Shard, slot: int) -> None:
-    """Take rows that are no longer active off the list of a slot."""
-    active, state = active_rows(shard, slot), shard.state
-    still = active[state["target"][active] * state[f"outputs{slot}"][active] < 1.0]
-    active[: len(still)] = still
-    state[f"n_active{slot}"] = len(still)
-    drop_packed(shard)
-
-
-def label_bits(shard: Shard) -> np.ndarray:
-    """Labels of all rows, one bit each."""
-    return np.packbits(shard.state["target"] > 0)
-
-
-def restore_labels(shard: Shard, bits: list[np.ndarray]) -> None:
-    """Put back the labels of the unlabelled rows."""
-    labels = np.unpackbits(bits[shard.number], count=shard.n_rows)
-    unlabeled = shard.unlabeled
-    shard.state["target"][unlabeled] = np.where(labels[unlabeled], 1, -1)
-
-
-def _up_to(shard: Shard, values: np.ndarray, rows: np.ndarray, last: Ranked) -> np.ndarray:
-    """Which (value, row) are not behind `last`."""
-    return (values < last.value) | ((values == last.value) & (rows <= last.row - shard.start))
+def restart(factor: Factor, task: Task, population: tuple[int, int], seed: int) -> Found:
+    """Search from random labels, by the (mu+nu)-EA. Depends on its arguments alone."""
+    began = time.perf_counter()
+    share, low, high = task.window
+    labels, z, start, flips, changes = search(
+        factor.G,
+        factor.lengths,
+        task.fixed,
+        share,
+        low,
+        high,
+        population[0],
+        population[1],
+        np.uint64(seed),
+        task.grain,
+    )
+    return Found(
+        np.packbits(labels > 0),
+        z,
+        task.total - squared(z),
+        task.total - start,
+        flips,
+        changes,
+        time.perf_counter() - began,
+    )

@@ -17,7 +17,8 @@ from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import line, passes
 from dask_s3vm.problems.base import Point
 from dask_s3vm.problems.l2svm import evaluate, hinge_over, hinge_slope, row_costs
-from dask_s3vm.problems.labels import (
+from dask_s3vm.problems.quadratic import QuadraticProblem, drop_packed, slot_arrays
+from dask_s3vm.problems.switching import (
     doubtful_negatives,
     doubtful_positives,
     falling_negatives,
@@ -29,7 +30,6 @@ from dask_s3vm.problems.labels import (
     swap_labels,
     unlabeled_outputs,
 )
-from dask_s3vm.problems.quadratic import QuadraticProblem, drop_packed, slot_arrays
 
 
 class SemiSupervisedProblem(QuadraticProblem):

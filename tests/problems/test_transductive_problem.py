@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dask_s3vm.engine import select as select_module
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.problems.labels import label_bits, restore_labels
 from dask_s3vm.problems.quadratic import active_rows
+from dask_s3vm.problems.switching import label_bits, restore_labels
 from dask_s3vm.problems.transductive import TransductiveProblem, set_known_targets
 
 LAM = 0.02
