@@ -2,7 +2,17 @@
 
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["ConvergenceWarning", "EngineError", "VersionMismatchError", "WorkerLostError"]
+__all__ = [
+    "ConvergenceWarning",
+    "EngineError",
+    "RatioWarning",
+    "VersionMismatchError",
+    "WorkerLostError",
+]
+
+
+class RatioWarning(UserWarning):
+    """The share of positive rows was estimated from too few labels to be sure of it."""
 
 
 class EngineError(RuntimeError):

@@ -1,16 +1,19 @@
-"""What the training examples share: options, a cluster, and a table of the three methods."""
+"""What the training examples share: options, a cluster, and a table of the methods."""
 
 import argparse
 import time
 
+import dask
 from dask.distributed import Client, LocalCluster
 
-from dask_s3vm import DAS3VM, L2SVM, TSVM
+from dask_s3vm import DAS3VM, L2SVM, QNS3VM, TSVM
 from dask_s3vm.datasets import hide_labels
 
+METHODS = {"l2svm": L2SVM, "tsvm": TSVM, "da": DAS3VM, "qn": QNS3VM}
 
-def parse(description, rows):
-    """Read the options of the command line."""
+
+def parse(description, rows, **more):
+    """Read the options of the command line; `more` are options of one example, with help."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -18,28 +21,50 @@ def parse(description, rows):
     parser.add_argument("--rows", type=int, default=rows)
     parser.add_argument("--labels", type=int, default=1000)
     parser.add_argument("--lam", type=float, default=1e-3)
+    parser.add_argument("--lam-unlabeled", type=float, default=1.0)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--kernel", default="linear")
+    parser.add_argument("--n-components", type=int, default=500, help="landmarks of a kernel")
+    parser.add_argument("--sigma", type=float, help="width of the rbf kernel")
     parser.add_argument("--verbose", action="store_true")
+    for name, text in more.items():
+        parser.add_argument(f"--{name}", help=text)
     return parser.parse_args()
 
 
 def compare_methods(data, args):
-    """Train the supervised SVM, TSVM and DA on the same few labels."""
+    """Train the methods on the same few labels."""
     X, y = data
     with Client(args.scheduler or LocalCluster(dashboard_address=":0")) as client:
         print(client)
         few = hide_labels(y, min(args.labels, args.rows // 2))
-        ratio = float(y.mean().compute())
-        for model in (
-            L2SVM(lam=args.lam, verbose=args.verbose),
-            TSVM(lam=args.lam, positive_ratio=ratio, verbose=args.verbose),
-            DAS3VM(lam=args.lam, positive_ratio=ratio, verbose=args.verbose),
-        ):
+        (ratio,) = dask.compute(y.mean())
+        for name in args.methods:
+            model = METHODS[name](**parameters(name, args, float(ratio)))
             began = time.perf_counter()
             model.fit(X, few)
             seconds = time.perf_counter() - began
-            wrong = float((model.predict(X) != y).mean().compute())
-            steps = sum(row["cg_steps"] for row in model.history_)
+            (wrong,) = dask.compute((model.predict(X) != y).mean())
             print(
                 f"{type(model).__name__:7s} error {100 * wrong:6.2f} %  objective "
-                f"{model.objective_:.6f}  {steps} CG steps  {seconds:.1f} s"
+                f"{model.objective_:.6f}  {steps(model)}  {seconds:.1f} s",
+                flush=True,
             )
+
+
+def parameters(name, args, ratio):
+    """Parameters of an estimator."""
+    chosen = {"lam": args.lam, "verbose": args.verbose}
+    if name != "l2svm":
+        chosen |= {"lam_unlabeled": args.lam_unlabeled, "positive_ratio": ratio}
+    if args.kernel != "linear":
+        chosen |= {"kernel": args.kernel, "n_components": args.n_components, "random_state": 0}
+        chosen |= {"sigma": args.sigma} if args.sigma else {}
+    return chosen
+
+
+def steps(model):
+    """What the method counts."""
+    if isinstance(model, QNS3VM):
+        return f"{len(model.history_)} evaluations"
+    return f"{sum(row['cg_steps'] for row in model.history_)} CG steps"

@@ -5,11 +5,12 @@ from typing import Any
 
 import dask
 
+from dask_s3vm.bench.qn import measure_evaluation
 from dask_s3vm.bench.timing import unit_seconds
 from dask_s3vm.datasets import hide_labels, make_intrusion, make_text
-from dask_s3vm.estimators import DAS3VM, TSVM
+from dask_s3vm.estimators import DAS3VM, QNS3VM, TSVM
 
-_METHODS: dict[str, Any] = {"tsvm": TSVM, "da": DAS3VM}
+_METHODS: dict[str, Any] = {"tsvm": TSVM, "da": DAS3VM, "qn": QNS3VM}
 _DATA: dict[str, Any] = {"text": make_text, "intrusion": make_intrusion}
 
 
@@ -27,14 +28,19 @@ def measure_transductive(
     model.fit(X, few)
     seconds = time.perf_counter() - began
     hidden = few == -1
+    steps: dict[str, float] = {"newton": model.n_iter_}
+    if method == "qn":
+        steps = {"evaluations": model.n_iter_, **measure_evaluation(X, few, unit)}
+    else:
+        steps["cg"] = sum(row["cg_steps"] for row in model.history_)
+        steps["evaluations"] = sum(row.get("evaluations", 0) for row in model.history_)
     return {
         "rows": n_rows,
         "labels": n_labels,
         "seconds": seconds,
         "units": seconds / unit,
         "rounds": model.n_rounds_,
-        "newton": model.n_iter_,
-        "cg": sum(row["cg_steps"] for row in model.history_),
+        **steps,
         "objective": model.objective_,
         "error_%": 100.0 * float((model.predict(X)[hidden] != y[hidden]).mean()),
     }

@@ -44,6 +44,7 @@ def _semi_supervised(method: str) -> click.Command:
 
 tsvm = _semi_supervised("tsvm")
 da = _semi_supervised("da")
+qn = _semi_supervised("qn")
 
 
 @bench.command()

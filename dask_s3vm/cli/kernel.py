@@ -24,7 +24,11 @@ def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--gamma", type=float, help="Parameter of rbf (or --sigma) and others."),
         click.option("--degree", type=float, help="Degree of poly; default 3."),
         click.option("--coef0", type=float, help="Constant of poly and sigmoid; default 1."),
-        click.option("--seed", type=click.IntRange(0), help="Draws the landmarks of a kernel."),
+        click.option(
+            "--seed",
+            type=click.IntRange(0),
+            help="Draws the landmarks of a kernel, and starts of s2rlsc.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -39,15 +43,17 @@ def kernel_parameters(kernel: str, given: dict[str, Any]) -> dict[str, Any]:
             option = name.replace("_", "-")
             raise click.UsageError(f"--{option} has no effect with --kernel {kernel}")
     if "n_components" in chosen:
-        chosen["n_components"] = _count(chosen["n_components"])
+        wanted = count_or_all(chosen["n_components"])
+        chosen["n_components"] = None if wanted == "all" else wanted
     if "seed" in chosen:
         chosen["random_state"] = chosen.pop("seed")
     return {"kernel": kernel, **chosen}
 
 
-def _count(text: str) -> int | None:
-    if text.lower() == "all":
-        return None
+def count_or_all(text: str | None) -> int | str | None:
+    """Read a number of landmarks; "all" and None stay."""
+    if text is None or text.lower() == "all":
+        return text if text is None else "all"
     try:
         return int(text)
     except ValueError:

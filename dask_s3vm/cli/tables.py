@@ -32,3 +32,20 @@ def _cell(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
+
+
+def work_of(estimator: Any) -> dict[str, Any]:
+    """What a fit took, in the units of its method."""
+    rows = estimator.history_
+    if hasattr(estimator, "loo_errors_"):
+        return {"loo_error": float(estimator.loo_errors_.min())}
+    if "flips" in rows[0]:
+        return {"restarts": len(rows), "flips": sum(row["flips"] for row in rows)}
+    if "stage" in rows[0]:
+        return {"stages": estimator.n_iter_, "rounds": estimator.n_rounds_}
+    if "cg_steps" not in rows[0]:
+        return {"evaluations": len(rows)}
+    work = {"newton_steps": estimator.n_iter_, "cg_steps": sum(row["cg_steps"] for row in rows)}
+    if "evaluations" in rows[0]:
+        work["evaluations"] = sum(row["evaluations"] for row in rows)
+    return work

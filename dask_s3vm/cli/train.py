@@ -9,30 +9,41 @@ import click
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.data import data_options, read_rows
 from dask_s3vm.cli.errors import BadData, told_plainly
-from dask_s3vm.cli.kernel import kernel_options, kernel_parameters
-from dask_s3vm.cli.tables import show
+from dask_s3vm.cli.kernel import count_or_all, kernel_options, kernel_parameters
+from dask_s3vm.cli.tables import show, work_of
 
 _LINEAR = ("lam", "class_weight", "fit_intercept")
-_SEMI = (*_LINEAR, "lam_unlabeled", "positive_ratio", "threshold")
+_NEWTON = (*_LINEAR, "tol", "max_iter")
+_SEMI = ("lam_unlabeled", "positive_ratio", "threshold", *_NEWTON)
+_WIDE = ("n_components", "random_state")  # landmarks, also for the linear kernel where X is wide
+_SEARCH = ("lam_unlabeled", "positive_ratio", "n_restarts", "patience", "balance_tol")
+_STAR = ("C", "confidence", "positive_ratio", "min_share", "solver", "tol", "max_iter")
 
 #: Method -> its estimator, and the options that only some methods have.
 METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "l2svm": ("L2SVM", _LINEAR),
+    "l2svm": ("L2SVM", _NEWTON),
     "tsvm": ("TSVM", (*_SEMI, "max_switches")),
     "da": ("DAS3VM", _SEMI),
-    "star": ("STARSVM", ("C", "confidence", "positive_ratio", "min_share", "solver")),
+    "qn": ("QNS3VM", (*_SEMI, "offset")),
+    "rlsc": ("RLSC", (*_LINEAR, *_WIDE)),
+    "s2rlsc": ("S2RLSC", (*_LINEAR, *_SEARCH, *_WIDE)),
+    "star": ("STARSVM", _STAR),
 }
+
+#: Parameter -> its option, where the names differ.
+_OPTIONS = {"n_restarts": "restarts", "random_state": "seed", "fit_intercept": "intercept"}
 
 
 @click.command()
 @click.argument("data", nargs=-1, required=True)
 @click.option("--method", type=click.Choice(sorted(METHODS)), default="l2svm", show_default=True)
 @click.option("--model", default="model.npz", show_default=True, help="Model file to write.")
-@click.option("--lam", type=float, help="Regularisation; default 1e-3 (not star).")
-@click.option("--lam-unlabeled", type=float, help="Weight of unlabelled rows (tsvm, da).")
-@click.option("--positive-ratio", type=float, help="Share of positive rows (tsvm, da, star).")
+@click.option("--lam", type=float, help="Regularisation; default 1e-3, rlsc and s2rlsc 1.")
+@click.option("--lam-unlabeled", type=float, help="Weight of unlabelled rows (not: l2svm, rlsc).")
+@click.option("--positive-ratio", type=float, help="Share of positive rows (likewise).")
 @click.option("--max-switches", type=int, help="Most pairs to switch at a time (tsvm).")
-@click.option("--threshold", type=click.Choice(["zero", "ratio"]), help="See TSVM (tsvm, da).")
+@click.option("--threshold", type=click.Choice(["zero", "ratio"]), help="See TSVM (tsvm, da, qn).")
+@click.option("--offset", type=click.Choice(["balanced", "free"]), help="See QNS3VM (qn).")
 @click.option("--C", "C", type=float, help="Weight of the loss; default 1 (star).")
 @click.option("--confidence", type=float, help="What a later label counts; default 0.7 (star).")
 @click.option("--min-share", type=float, help="Least share of rows that a stage labels (star).")
@@ -41,9 +52,14 @@ METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
 )
 @click.option("--unlabeled", default="-1", show_default=True, help="Mark of unlabelled rows.")
 @click.option("--class-weight", type=click.Choice(["none", "balanced"]), help="Not star.")
-@click.option("--intercept/--no-intercept", default=None, help="Whether to have a bias (not star).")
+@click.option("--intercept/--no-intercept", default=None, help="Have a bias, or not (not star).")
 @click.option("--tol", type=float, help="Relative gap at stop; default 1e-6 (star: 1e-3).")
-@click.option("--max-iter", type=int, help="Newton steps; default 100 (star: rounds, 1000).")
+@click.option(
+    "--max-iter", type=int, help="Newton steps; default 100 (qn: evaluations; 500, star: 1000)."
+)
+@click.option("--restarts", type=int, help="Searches (s2rlsc); default 50.")
+@click.option("--patience", type=int, help="Stop after so many restarts in vain (s2rlsc).")
+@click.option("--balance-tol", type=float, help="Around --positive-ratio (s2rlsc); default 0.1.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @kernel_options
@@ -58,6 +74,7 @@ def train(
     positive_ratio: float | None,
     max_switches: int | None,
     threshold: str | None,
+    offset: str | None,
     C: float | None,
     confidence: float | None,
     min_share: float | None,
@@ -67,6 +84,9 @@ def train(
     intercept: bool | None,
     tol: float | None,
     max_iter: int | None,
+    restarts: int | None,
+    patience: int | None,
+    balance_tol: float | None,
     as_json: bool,
     quiet: bool,
     kernel: str,
@@ -97,9 +117,14 @@ def train(
         "positive_ratio": positive_ratio,
         "max_switches": max_switches,
         "threshold": threshold,
+        "offset": offset,
+        "tol": tol,
+        "max_iter": max_iter,
+        "n_restarts": restarts,
+        "patience": patience,
+        "balance_tol": balance_tol,
     }
-    limits = {"tol": tol, "max_iter": max_iter}
-    of_kernel = {
+    of_kernel: dict[str, Any] = {
         "n_components": n_components,
         "sigma": sigma,
         "gamma": gamma,
@@ -107,11 +132,13 @@ def train(
         "coef0": coef0,
         "seed": seed,
     }
+    if kernel == "linear" and "random_state" in METHODS[method][1]:
+        own["random_state"] = of_kernel.pop("seed")
+        own["n_components"] = count_or_all(of_kernel.pop("n_components"))
     estimator = getattr(dask_s3vm, METHODS[method][0])(
         **_options_of(method, own),
         **kernel_parameters(kernel, of_kernel),
         unlabeled=_mark(unlabeled),
-        **{name: value for name, value in limits.items() if value is not None},
         verbose=not quiet,
     )
     with told_plainly():
@@ -132,7 +159,7 @@ def train(
                 "rows": int(X.shape[0]),
                 "features": int(X.shape[1]),
                 "objective": estimator.objective_,
-                **_steps(estimator),
+                **work_of(estimator),
                 "termination": estimator.termination_,
                 "read_s": round(read - began, 2),
                 "train_s": round(trained - read, 2),
@@ -143,25 +170,17 @@ def train(
     )
 
 
-def _steps(estimator: Any) -> dict[str, int]:
-    """What there is to count in a fit."""
-    if not hasattr(estimator, "lam"):
-        rounds = estimator.n_rounds_
-        return {"stages": estimator.n_iter_, "rounds": rounds}
-    cg_steps = sum(row["cg_steps"] for row in estimator.history_)
-    return {"newton_steps": estimator.n_iter_, "cg_steps": cg_steps}
-
-
 def _options_of(method: str, given: dict[str, Any]) -> dict[str, Any]:
     """Options that belong to some methods only; one that would have no effect is refused."""
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen:
         if name not in METHODS[method][1]:
-            option = name.replace("_", "-")
-            option = option.replace("fit-", "")
+            option = _OPTIONS.get(name, name).replace("_", "-")
             raise click.UsageError(f"--{option} has no effect with --method {method}")
     if chosen.get("class_weight") == "none":
         chosen["class_weight"] = None
+    if chosen.get("n_components") == "all":
+        chosen["n_components"] = None
     return chosen
 
 

@@ -15,6 +15,7 @@ ingest    from (X, y, weights) of any type to a source: checked rows, ready to b
 sources   rows in this process; what goes with them
 placement rows on workers, and how shards find their place there
 select    exact order statistics of per-row values, from rounds
+pool      independent pieces of work on shared data: tasks, or threads
 compiling kernels are compiled while rows are read
 clients   which dask client is in charge, and do its workers run our version
 """

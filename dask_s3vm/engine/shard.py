@@ -76,7 +76,7 @@ class Shard:
         else:
             self.rows = frozen(aligned(self.rows))
 
-    def pair(self, v: np.ndarray) -> np.ndarray:
+    def pair(self, v: np.ndarray | float) -> np.ndarray:
         """Return this thread's pair buffer, loaded with `v`, for a kernel over the rows.
 
         There is one per thread: a second call writes over what the first gave.

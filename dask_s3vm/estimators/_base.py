@@ -55,6 +55,9 @@ class LinearS3VM(KernelParameters, LinearClassifier):
     warm_start: bool
     max_iter: int
 
+    #: what `max_iter` counts
+    _counted = "Newton steps"
+
     @contextmanager
     def _placed(
         self,
@@ -138,8 +141,8 @@ class LinearS3VM(KernelParameters, LinearClassifier):
         self.history_ = history
         if worst == "max_iter":
             warnings.warn(
-                f"{type(self).__name__} did not converge in max_iter={self.max_iter} Newton "
-                "steps; increase max_iter, tol or lam",
+                f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
+                f"{self._counted}; increase max_iter, tol or lam",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -20,7 +20,8 @@ class DAS3VM(TransductiveS3VM):
 
     by way of probabilities p of the unlabelled rows, of mean `positive_ratio`, whose entropy is
     weighed by a temperature (eq. 1.6). The temperature falls from a point where the problem is
-    convex to one where p is certain; the best w along the way is returned.
+    convex to one where p is certain. From the best w along the way a last descent leads to a
+    local minimum of the objective itself, among those with as many positive labels.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class DAS3VM(TransductiveS3VM):
     tol : float, default=1e-6
         Relative gap of the objective at which the last solve stops.
     max_iter : int, default=100
-        Most Newton steps per solve.
+        Most Newton steps per solve of the descent.
     warm_start : bool, default=False
         Start from the weights of the last fit, with its landmarks.
     callbacks : callable, sequence of callables or None, default=None
@@ -85,14 +86,15 @@ class DAS3VM(TransductiveS3VM):
         Labels of the training rows: those given, and predictions for the others. A dask array, not
         yet computed, if X is one.
     n_iter_ : int
-        Newton steps, the most over the binary problems.
+        Newton steps of the descent, the most over the binary problems.
     n_rounds_ : int
         Rounds over the rows, all of them counted.
     termination_ : str
         How the last solve ended: "converged", "precision" or "max_iter".
     history_ : list of dict
-        One row per (p, w) step: temperature, transductive objective, divergence of p from the last
-        p, entropy of p, active rows, CG steps, seconds.
+        One row per temperature ("anneal": transductive objective, mean entropy of p, evaluations,
+        seconds), then one per half step of the descent ("retrain", "switch": objective, CG steps,
+        pairs switched, seconds).
     kernel_map_ : KernelMap or None
         Makes the features that `coef_` is over; None for the linear kernel.
     n_features_in_ : int

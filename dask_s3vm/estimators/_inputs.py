@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from dask_s3vm.engine.ingest import ingest, is_dask
@@ -26,12 +27,12 @@ def take_in(
     `find_map` makes a kernel map of checked rows, or None; if there is one, what is taken in are
     the features of the rows.
     """
-    if y is None:
+    if y is None and get_tags(estimator).target_tags.required:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
     X, y, sample_weight = as_array(X), as_array(y), as_array(sample_weight)
-    if not is_dask(y):
+    if y is not None and not is_dask(y):
         y = column_or_1d(y, warn=True)
     if sample_weight is not None and not is_dask(sample_weight):
         sample_weight = _weights_in_memory(sample_weight, X)

@@ -16,15 +16,14 @@ from dask_s3vm.features import KernelMap
 Model = tuple[np.ndarray, np.ndarray, KernelMap | None]
 
 
-class LinearClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier with `coef_` (k, d), `intercept_` (k,) and `classes_`; k = 1 for two classes.
+class LinearModel(BaseEstimator):
+    """Something with `coef_` (k, d) and `intercept_` (k,).
 
     If it has a `kernel_map_`, the weights are over the features that this makes of rows.
     """
 
     coef_: np.ndarray
     intercept_: np.ndarray
-    classes_: np.ndarray
     n_features_in_: int
 
     def decision_function(self, X: Any) -> Any:
@@ -36,8 +35,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        array of shape (n,) for two classes, positive for `classes_[1]`; (n, k) for more. A dask
-        array, not yet computed, if X is one.
+        array of shape (n,) for one row of weights (two classes: positive for `classes_[1]`), (n, k)
+        for more. A dask array, not yet computed, if X is one.
         """
         X = rows_to_predict(self, X)
         model = (self.coef_, self.intercept_, getattr(self, "kernel_map_", None))
@@ -53,6 +52,18 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         held = dask.delayed(model, traverse=False)
         return X.map_blocks(_outputs_of_block, model=held, dtype=np.float64, **shape)
 
+    def __sklearn_tags__(self) -> Any:
+        """Sparse input is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class LinearClassifier(ClassifierMixin, LinearModel):
+    """A linear model with `classes_`; one row of weights for two classes."""
+
+    classes_: np.ndarray
+
     def predict(self, X: Any) -> Any:
         """Class of each row: array of shape (n,), lazy if X is a dask array."""
         outputs = self.decision_function(X)
@@ -67,13 +78,16 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             **more,
         )
 
-    def _complete(self, X: Any, y: Any, block_rows: tuple[int, ...]) -> Any:
+    def _complete(
+        self, X: Any, y: Any, block_rows: tuple[int, ...], found: np.ndarray | None = None
+    ) -> Any:
         """Labels of rows: those given, and predictions for the others; lazy for a dask X.
 
-        `block_rows` are the rows of each block of X, where dask itself may not know them.
+        `block_rows` are the rows of each block of X, where dask itself may not know them; `found`
+        are labels to be taken in place of predictions.
         """
         X, y = as_array(X), as_array(y)
-        predicted = self.predict(X)
+        predicted = self.predict(X) if found is None else beside(found, X, block_rows)
         if not is_dask(X):
             y = np.asarray(y.compute() if is_dask(y) else y).reshape(-1)
             return _labels_or(y, predicted, self.classes_)
@@ -85,11 +99,10 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             _labels_or, y, predicted, classes=self.classes_, dtype=self.classes_.dtype
         )
 
-    def __sklearn_tags__(self) -> Any:
-        """Sparse input is welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+
+def beside(found: np.ndarray, X: Any, block_rows: tuple[int, ...]) -> Any:
+    """An array with an entry per row, as a dask array with the chunks of X if X is one."""
+    return da.from_array(found, chunks=(block_rows,)) if is_dask(X) else found
 
 
 def linear_outputs(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:

@@ -11,7 +11,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.estimators._star_fit import Fitted, fit_exact, fit_sharded
-from dask_s3vm.estimators._transductive import TransductiveS3VM
 from dask_s3vm.exceptions import ConvergenceWarning
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.columns import KernelColumns, all_rows, beside, block_rows, kernel_columns
@@ -226,8 +225,6 @@ class STARSVM(LinearS3VM):
         self.callbacks = callbacks
         self.verbose = verbose
 
-    _ratios = TransductiveS3VM._ratios
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "STARSVM":
         """Train on labelled and unlabelled rows.
 
@@ -280,6 +277,18 @@ class STARSVM(LinearS3VM):
         self._keep_fitted(fitted, history)
         self._keep_rows(X, rows, fitted)
         return self
+
+    def _ratios(self, rows: Placed) -> list[float]:
+        """Share of positive rows for each binary problem: a weight only, no constraint."""
+        if self.positive_ratio is None:
+            share = rows.totals.weights / rows.totals.weights.sum()
+            return [float(share[positive]) for positive in rows.positives]
+        if len(rows.classes) > 2:
+            raise ValueError(
+                f"positive_ratio={self.positive_ratio} is for two classes, y has "
+                f"{len(rows.classes)}; leave it None to take the shares of the labelled rows"
+            )
+        return [float(self.positive_ratio)]
 
     def _least_share(self, n_unlabeled: int) -> float:
         if self.min_share is None:

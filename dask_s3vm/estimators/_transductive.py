@@ -11,8 +11,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._progress import callbacks_of
-from dask_s3vm.methods.balance import n_predicted_positive, ratio_threshold
-from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask, collect
+from dask_s3vm.exceptions import RatioWarning
+from dask_s3vm.methods.balance import n_predicted_positive, ratio_threshold, share_interval
+from dask_s3vm.methods.base import (
+    BinarySolution,
+    History,
+    LinearSolution,
+    TransductiveTask,
+    collect,
+)
 from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
 
 #: Warn when the share of positive predictions is off by more than this part of the smaller class.
@@ -20,7 +27,7 @@ FAR_OFF = 0.5
 
 
 class TransductiveS3VM(LinearS3VM):
-    """Base of TSVM and DA: see these for the parameters and attributes."""
+    """Base of TSVM, DA and QN-S3VM: see these for the parameters and attributes."""
 
     lam: float
     lam_unlabeled: float
@@ -74,10 +81,7 @@ class TransductiveS3VM(LinearS3VM):
             ratios = self._ratios(rows)
             shift = np.zeros(len(rows.positives))
             if self._is_supervised(rows):
-                settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
-                (solution,) = train_l2svm(
-                    rows.engine, rows.costs, [self.lam], settings, rows.start, history
-                )
+                solution = self._train_supervised(rows, history)
             else:
                 solved = []
                 for number, (positive, ratio) in enumerate(
@@ -97,6 +101,14 @@ class TransductiveS3VM(LinearS3VM):
         self.transduction_ = self._complete(X, y, rows.block_rows)
         return self
 
+    def _train_supervised(self, rows: Placed, history: History) -> LinearSolution:
+        """Train on the labelled rows alone."""
+        settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
+        (solution,) = train_l2svm(
+            rows.engine, rows.costs, [self.lam], settings, rows.start, history
+        )
+        return solution
+
     def _is_supervised(self, rows: Placed) -> bool:
         """Whether there is nothing to learn from unlabelled rows."""
         if rows.totals.n_unlabeled == 0 or rows.totals.unlabeled_weight == 0:
@@ -113,13 +125,28 @@ class TransductiveS3VM(LinearS3VM):
         """Share of positive rows among the unlabelled, for each binary problem."""
         if self.positive_ratio is None:
             share = rows.totals.weights / rows.totals.weights.sum()
-            return [float(share[positive]) for positive in rows.positives]
+            ratios = [float(share[positive]) for positive in rows.positives]
+            if len(ratios) == 1 and rows.totals.n_unlabeled:
+                self._warn_of_guess(ratios[0], int(rows.totals.counts.sum()))
+            return ratios
         if len(rows.classes) > 2:
             raise ValueError(
                 f"positive_ratio={self.positive_ratio} is for two classes, y has "
                 f"{len(rows.classes)}; leave it None to take the shares of the labelled rows"
             )
         return [float(self.positive_ratio)]
+
+    def _warn_of_guess(self, ratio: float, n_labels: int) -> None:
+        """Warn where labels are too few to tell the share of positive rows."""
+        low, high = share_interval(ratio, n_labels)
+        if high - low > FAR_OFF * 2.0 * min(ratio, 1.0 - ratio):
+            warnings.warn(
+                f"{type(self).__name__}: positive_ratio={ratio:.3g} is estimated from {n_labels} "
+                f"labelled rows, and may be anything from {low:.2g} to {high:.2g} (95 %); a wrong "
+                "ratio can double the error: give positive_ratio if it is known",
+                RatioWarning,
+                stacklevel=4,
+            )
 
     def _balance(self, rows: Placed, task: TransductiveTask, solution: BinarySolution) -> float:
         """How far to move the threshold; warns where the predictions are far from the ratio."""

@@ -1,8 +1,12 @@
-"""Beliefs of deterministic annealing: probabilities of rows without a label.
+"""Deterministic annealing: rows without a label that are +1 with a probability p.
 
-    p = 1 / (1 + exp((g - nu) / T)),   g = lam_u [max(0, 1 - o)^2 - max(0, 1 + o)^2]
+    p = 1 / (1 + e),   e = exp((g - nu) / T),   g = lam_u [max(0, 1 - o)^2 - max(0, 1 + o)^2]
 
-(Sindhwani & Keerthi, eq. 1.9, with nu for their 2 nu.) Loops over outputs; no row is read.
+(Sindhwani & Keerthi, eq. 1.9, with nu for their 2 nu.) The odds e against +1 are kept, because
+those of another nu differ by a factor: an exponential a row is needed only where outputs are new.
+
+Loops over rows and loops over numbers are apart: one waits for memory, the other for exponentials
+and quotients, and mixed they wait for both.
 """
 
 import math
@@ -10,84 +14,117 @@ import math
 import numpy as np
 from numba import njit
 
+from dask_s3vm.kernels.rows import Rows, row_add
+
 #: Log-odds are cut here: exp of it is still a number.
 LARGE = 700.0
 
-#: Beyond these log-odds 1 - p or p is lost in rounding: nothing is gained by looking closer.
-CERTAIN = 40.0
+#: Odds from which on a row counts as certain: p or 1 - p is then lost beside 1.
+CERTAIN = 1e20
+
+#: Factors between 1/2 and 1 that can be multiplied without underflow.
+_FACTORS = 1000
 
 
 @njit(nogil=True, cache=True)
-def preference(o: float, lam_u: float) -> float:
-    """g: what the label +1 costs more than the label -1."""
-    up = max(0.0, 1.0 - o)
-    down = max(0.0, 1.0 + o)
-    return lam_u * (up * up - down * down)
-
-
-@njit(nogil=True, cache=True)
-def logistic(z: float) -> float:
-    """1 / (1 + exp(-z)) without overflow."""
-    if z >= 0.0:
-        return 1.0 / (1.0 + math.exp(-z))
-    e = math.exp(z)
-    return e / (1.0 + e)
+def set_odds(
+    outputs: np.ndarray, lam_u: float, temperature: float, nu: float, odds: np.ndarray
+) -> None:
+    """Write e for every row."""
+    for i in range(outputs.size):
+        up = max(0.0, 1.0 - outputs[i])
+        down = max(0.0, 1.0 + outputs[i])
+        z = (lam_u * (up * up - down * down) - nu) / temperature
+        odds[i] = math.exp(min(max(z, -LARGE), LARGE))
 
 
 @njit(nogil=True, cache=True)
 def belief_sums(
-    codes: np.ndarray, share: np.ndarray, o: np.ndarray, lam_u: float, temperature: float, nu: float
+    codes: np.ndarray, cost: np.ndarray, odds: np.ndarray, factor: float
 ) -> tuple[float, float]:
-    """sum_i s_i p_i and its derivative by nu, over rows without a label; s are shares."""
+    """sum_i c_i p_i and sum_i c_i p_i (1 - p_i) over rows without a label, odds times a factor."""
     total = 0.0
     slope = 0.0
     for i in range(codes.size):
-        if codes[i] >= 0:
-            continue
-        p = logistic((nu - preference(o[i], lam_u)) / temperature)
-        total += share[i] * p
-        slope += share[i] * p * (1.0 - p)
-    return total, slope / temperature
+        if codes[i] < 0:
+            e = min(odds[i] * factor, 1e300)
+            p = 1.0 / (1.0 + e)
+            total += cost[i] * p
+            slope += cost[i] * p * (e * p)
+    return total, slope
 
 
 @njit(nogil=True, cache=True)
-def set_beliefs(
+def annealed_pulls(
     codes: np.ndarray,
-    share: np.ndarray,
-    o: np.ndarray,
+    target: np.ndarray,
+    cost: np.ndarray,
+    outputs: np.ndarray,
+    odds: np.ndarray,
+    factor: float,
     lam_u: float,
     temperature: float,
     nu: float,
-    belief: np.ndarray,
-    logit: np.ndarray,
-) -> tuple[float, float]:
-    """Write p for rows without a label; returns mean KL(p, last p) and mean entropy of p.
+    pulls: np.ndarray,
+) -> tuple[float, float, float]:
+    """Squared hinge loss with rows that are +1 with probability p, and half its slope by row.
 
-    With z = log(p / (1 - p)) and s(z) = log(1 + e^z) = -log(1 - p): the entropy of p is
-    s(z) - p z, and KL(p, q) = p (z - z_q) - s(z) + s(z_q). Neither needs a p that is not 0.
+    loss = sum_lab c_i max(0, 1 - y_i o_i)^2
+           + sum_unl c_i [p_i max(0, 1 - o_i)^2 + (1 - p_i) max(0, 1 + o_i)^2]
+
+    `pulls` takes half the derivative by o_i, for given p. Returns the loss, the sum of c_i times
+    the entropy of p_i, and the loss with each row without a label on the side of its output.
+
+    With z = log(p / (1 - p)) and q = max(p, 1 - p), the entropy of p is (1 - q) |z| - log q. The
+    last are multiplied before a logarithm is taken, as long as rows cost the same.
     """
-    divergence = 0.0
+    loss = 0.0
     entropy = 0.0
+    own_side = 0.0
+    product = 1.0
+    n_factors = 0
+    last = 0.0
     for i in range(codes.size):
+        c = cost[i]
+        o = outputs[i]
         if codes[i] >= 0:
+            slack = max(0.0, 1.0 - target[i] * o)
+            loss += c * slack * slack
+            own_side += c * slack * slack
+            pulls[i] = -c * slack * target[i]
             continue
-        z = min(max((nu - preference(o[i], lam_u)) / temperature, -LARGE), LARGE)
-        last = logit[i]
-        logit[i] = z
-        if abs(z) > CERTAIN:
-            belief[i] = 1.0 if z > 0.0 else 0.0
-            if abs(last) > CERTAIN and z * last > 0.0:
-                continue  # as certain as before: adds nothing
-        else:
-            belief[i] = logistic(z)
-        p = belief[i]
-        s = _softplus(z)
-        divergence += share[i] * (p * (z - last) - s + _softplus(last))
-        entropy += share[i] * (s - p * z)
-    return divergence, entropy
+        up = max(0.0, 1.0 - o)
+        down = max(0.0, 1.0 + o)
+        least = min(up, down)
+        own_side += c * least * least
+        e = odds[i] * factor
+        if e > CERTAIN:
+            loss += c * down * down
+            pulls[i] = c * down
+            continue
+        if e < 1.0 / CERTAIN:
+            loss += c * up * up
+            pulls[i] = -c * up
+            continue
+        p = 1.0 / (1.0 + e)
+        against = e * p
+        loss += c * (p * up * up + against * down * down)
+        pulls[i] = c * (against * down - p * up)
+        if c != last or n_factors == _FACTORS:
+            entropy -= last * math.log(product)
+            product = 1.0
+            n_factors = 0
+            last = c
+        product *= max(p, against)
+        n_factors += 1
+        z = (nu - lam_u * (up * up - down * down)) / temperature
+        entropy += c * (min(p, against) * abs(z))
+    return loss, entropy - last * math.log(product), own_side
 
 
 @njit(nogil=True, cache=True)
-def _softplus(z: float) -> float:
-    """log(1 + exp(z)) without overflow."""
-    return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
+def add_rows(X: Rows, pulls: np.ndarray, pair: np.ndarray, bias: float) -> None:
+    """Out += X^T pulls."""
+    for i in range(pulls.size):
+        if pulls[i] != 0.0:
+            row_add(X, i, pulls[i], pair, bias)

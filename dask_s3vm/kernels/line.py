@@ -28,34 +28,6 @@ def hinge_slope(
 
 
 @njit(nogil=True, cache=True)
-def annealed_slope(
-    target: np.ndarray,
-    cost: np.ndarray,
-    belief: np.ndarray,
-    here: np.ndarray,
-    there: np.ndarray,
-    step: float,
-) -> tuple[float, float]:
-    """Slope and curvature of half the loss of `passes.annealed_hinge` along outputs."""
-    slope = 0.0
-    curvature = 0.0
-    for i in range(target.size):
-        c = cost[i]
-        if c == 0.0:
-            continue
-        move = there[i] - here[i]
-        o = here[i] + step * move
-        p = belief[i] if target[i] == 0 else 0.5 * (1 + target[i])
-        if o < 1.0:
-            slope += c * p * (o - 1.0) * move
-            curvature += c * p * move * move
-        if o > -1.0:
-            slope += c * (1.0 - p) * (o + 1.0) * move
-            curvature += c * (1.0 - p) * move * move
-    return slope, curvature
-
-
-@njit(nogil=True, cache=True)
 def transductive_loss(
     codes: np.ndarray, target: np.ndarray, cost: np.ndarray, o: np.ndarray
 ) -> float:

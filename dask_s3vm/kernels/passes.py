@@ -60,6 +60,32 @@ def squared_hinge(
 
 
 @njit(nogil=True, cache=True)
+def hinge_over(
+    X: Rows,
+    rows: np.ndarray,
+    target: np.ndarray,
+    cost: np.ndarray,
+    outputs: np.ndarray,
+    sign: float,
+    pair: np.ndarray,
+    bias: float,
+) -> tuple[float, int]:
+    """Add what the listed rows contribute to `squared_hinge`, times a sign, at known outputs."""
+    loss = 0.0
+    n_active = 0
+    for k in range(rows.size):
+        i = np.int64(rows[k])
+        y = target[i]
+        slack = 1.0 - y * outputs[i]
+        if slack > 0.0:
+            t = cost[i] * slack
+            loss += t * slack
+            n_active += 1
+            row_add(X, i, -sign * t * y, pair, bias)
+    return sign * loss, n_active
+
+
+@njit(nogil=True, cache=True)
 def outputs_of(X: Rows, n: int, pair: np.ndarray, bias: float, outputs: np.ndarray) -> None:
     """outputs[i] = x_i . v for the first `n` rows."""
     for i in range(n):
@@ -109,53 +135,3 @@ def pack_csr(
         for j in range(stop - start):
             indices[place + j] = X.indices[start + j]
             values[place + j] = X.values[start + j]
-
-
-@njit(nogil=True, cache=True)
-def annealed_hinge(
-    X: Rows,
-    target: np.ndarray,
-    cost: np.ndarray,
-    belief: np.ndarray,
-    pair: np.ndarray,
-    bias: float,
-    negligible: float,
-    outputs: np.ndarray,
-    active: np.ndarray,
-    weight: np.ndarray,
-) -> tuple[float, int]:
-    """Squared hinge loss of rows that are +1 with probability p and -1 with 1 - p.
-
-    loss = sum_i c_i [p_i max(0, 1 - o_i)^2 + (1 - p_i) max(0, 1 + o_i)^2]; a row whose target is
-    not 0 has p = 1 or 0. Both terms come from one read of the row. `weight` takes half the second
-    derivative h; rows of h below `negligible` times their cost are not listed as active, but
-    count in loss and gradient. Otherwise as `squared_hinge`.
-    """
-    loss = 0.0
-    n_active = 0
-    for i in range(target.size):
-        c = cost[i]
-        if c == 0.0:
-            continue
-        o = row_dot(X, i, pair, bias)
-        outputs[i] = o
-        p = belief[i] if target[i] == 0 else 0.5 * (1 + target[i])
-        pull = 0.0
-        h = 0.0
-        if o < 1.0:
-            t = c * p
-            loss += t * (1.0 - o) * (1.0 - o)
-            pull += t * (o - 1.0)
-            h += t
-        if o > -1.0:
-            t = c * (1.0 - p)
-            loss += t * (1.0 + o) * (1.0 + o)
-            pull += t * (o + 1.0)
-            h += t
-        if pull != 0.0:
-            row_add(X, i, pull, pair, bias)
-        if h > negligible * c:
-            weight[i] = h
-            active[n_active] = i
-            n_active += 1
-    return loss, n_active

@@ -44,7 +44,7 @@ def new_pair(X: Rows, n_features: int) -> np.ndarray:
     return np.empty((width, 2) if isinstance(X, CSR) else (2, width))
 
 
-def load_pair(X: Rows, pair: np.ndarray, v: np.ndarray) -> None:
+def load_pair(X: Rows, pair: np.ndarray, v: np.ndarray | float) -> None:
     """Put `v` into the input half of a pair buffer and clear the output half."""
     source, out = (pair[:, 0], pair[:, 1]) if isinstance(X, CSR) else (pair[0], pair[1])
     source[:] = v

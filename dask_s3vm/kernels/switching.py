@@ -1,4 +1,4 @@
-"""Rows whose labels may be switched: a loop over labels and outputs; no row is read."""
+"""Rows whose labels may be switched: a loop over the active rows; none is read."""
 
 import numpy as np
 from numba import njit
@@ -6,15 +6,16 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def doubtful_rows(
-    codes: np.ndarray, target: np.ndarray, outputs: np.ndarray, side: int, rows: np.ndarray
+    active: np.ndarray, codes: np.ndarray, target: np.ndarray, side: int, rows: np.ndarray
 ) -> int:
-    """List rows without a label (code < 0) that are labelled `side` and inside the margin.
+    """List the active rows (y o < 1) that have no label of their own (code < 0) and y = side.
 
-    Inside: side * output < 1. Writes row numbers into the head of `rows`; returns how many.
+    Writes row numbers into the head of `rows`; returns how many.
     """
     n = 0
-    for i in range(codes.size):
-        if codes[i] < 0 and target[i] == side and side * outputs[i] < 1.0:
+    for k in range(active.size):
+        i = active[k]
+        if codes[i] < 0 and target[i] == side:
             rows[n] = i
             n += 1
     return n

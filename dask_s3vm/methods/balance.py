@@ -4,17 +4,28 @@ Neither TSVM nor DA makes the classifier that they return predict a share r of p
 labels in training obey it.
 """
 
+import math
+
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
-from dask_s3vm.problems.transductive import all_outputs, count_positive, falling_outputs
+from dask_s3vm.problems.switching import falling_outputs
+from dask_s3vm.problems.transductive import all_outputs, count_positive
 
 
 def n_predicted_positive(engine: Engine, w: np.ndarray, bias: float) -> int:
     """Number of unlabelled rows with a positive output at w. Costs: 1 round, 1 pass."""
     (n,) = engine.step(lambda: engine.sum(count_positive, w, bias))
     return int(n)
+
+
+def share_interval(share: float, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval for a share that was counted among n rows."""
+    z = 1.96
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _clear_of(value: float) -> float:

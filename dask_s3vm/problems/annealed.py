@@ -1,78 +1,71 @@
 """Rows without a label that are +1 with a probability: the problem inside DA (section 1.4).
 
-    1/2 sum_lab c_i max(0, 1 - y_i o_i)^2 + lam/2 |w|^2
-        + c_u/2 sum_unl [p_j max(0, 1 - o_j)^2 + (1 - p_j) max(0, 1 + o_j)^2]
+    F(w, p) = 1/2 sum_lab c_i max(0, 1 - y_i o_i)^2 + lam/2 |w|^2
+        + c_u/2 sum_unl [p_j max(0, 1 - o_j)^2 + (1 - p_j) max(0, 1 + o_j)^2] - T/2 mean_unl H(p_j)
 
-For given p this is a quadratic problem (Sindhwani & Keerthi, eq. 1.8); an unlabelled row counts
-twice but is read once. For given w, the p that minimise the objective with its entropy at
-temperature T, under mean p = r, are (eq. 1.9, nu for their 2 nu)
+with H the entropy and mean p = r (Sindhwani & Keerthi, eq. 1.6). For given w the best p are
+(eq. 1.9, nu for their 2 nu)
 
     p_j = 1 / (1 + exp((g_j - nu) / T)),    g_j = lam_u [max(0, 1 - o_j)^2 - max(0, 1 + o_j)^2]
 
-Row state in a shard: `target` (0 where unlabelled), `cost`, `belief` (p), `share` (weight of an
-unlabelled row in means).
+so that F_T(w) = min_p F(w, p) is a smooth function of w alone, and its gradient is that of F(., p)
+at these p. Its stationary points are those at which the paper's alternation of p and w rests.
+
+Row state in a shard: `target` (0 where unlabelled), `cost`, `outputs0`, `odds`, (1 - p) / p at a
+certain nu, and `pulls`, the slope of the loss by output. The last three are made anew by each
+evaluation.
 """
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels import annealing, line, passes
-from dask_s3vm.kernels.annealing import LARGE
-from dask_s3vm.problems.base import Point
+from dask_s3vm.kernels import annealing, passes
+from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.problems.l2svm import row_costs
-from dask_s3vm.problems.quadratic import fill_slot, kept, slot_arrays
-from dask_s3vm.problems.transductive import SemiSupervisedProblem, all_outputs, set_known_targets
+from dask_s3vm.problems.quadratic import kept
+from dask_s3vm.problems.transductive import set_known_targets
+from dask_s3vm.solvers.root import increasing_root
 
-#: Rows whose second derivative is below this part of their cost are left out of H: they lie outside
-#: the margin on the side they are believed to be on. Value and gradient are exact all the same.
-NEGLIGIBLE = 1e-4
+#: A factor of exp of this on the odds still leaves those that matter between 0 and infinity.
+NEAR = 300.0
 
-
-def evaluate(shard: Shard, w: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]:
-    """(gradient of the losses, their sum, number of active rows)."""
-    state = shard.state
-    outputs, active = slot_arrays(shard, slot)
-    weight = kept(shard, f"second{slot}", np.float64)
-    pair = shard.pair(w)
-    loss, n_active = passes.annealed_hinge(
-        shard.rows,
-        state["target"],
-        state["cost"],
-        state["belief"],
-        pair,
-        bias,
-        NEGLIGIBLE,
-        outputs,
-        active,
-        weight,
-    )
-    fill_slot(shard, slot, n_active, weight)
-    return shard.take(pair), 0.5 * loss, n_active
+#: Mean p is r up to this part of the smaller class.
+BALANCE = 1e-9
 
 
-def slope(shard: Shard, here: int, there: int, step: float) -> tuple[Any, ...]:
-    """Slope and curvature of the losses between the outputs of two slots."""
-    state = shard.state
-    outputs = state[f"outputs{here}"], state[f"outputs{there}"]
-    return line.annealed_slope(state["target"], state["cost"], state["belief"], *outputs, step)
+@dataclass(frozen=True)
+class AnnealedPoint:
+    """A place w at a temperature.
+
+    value, gradient : of F_T.
+    nu : the multiplier; a good guess for the next point.
+    entropy : mean entropy of p.
+    objective : the transductive objective, each unlabelled row on the side of its own output.
+    """
+
+    w: np.ndarray
+    value: float
+    gradient: np.ndarray
+    nu: float
+    entropy: float
+    objective: float
 
 
-class AnnealedProblem(SemiSupervisedProblem):
-    """The problem above, with operations on the beliefs p.
+class AnnealedProblem:
+    """F_T(w) above.
 
     Parameters
     ----------
     engine, lam, positive, costs, bias : see `L2SVMProblem`.
-    lam_u : weight of the unlabelled rows' loss.
+    lam_u : weight of the unlabelled rows' loss, > 0.
     unlabeled_weight : their total sample weight.
-    ratio : r, the mean of p, with which p starts.
+    ratio : r, 0 < r < 1.
     """
-
-    evaluate_op = staticmethod(evaluate)
-    slope_op = staticmethod(slope)
 
     def __init__(
         self,
@@ -85,81 +78,126 @@ class AnnealedProblem(SemiSupervisedProblem):
         ratio: float,
         bias: bool = True,
     ) -> None:
-        super().__init__(engine, lam, bias)
+        self.lam = lam
+        self._engine = engine
         self._lam_u = lam_u
+        self._ratio = ratio
+        self._bias = 1.0 if bias else 0.0
         engine.prepare("targets", set_known_targets, positive)
-        engine.prepare("costs", set_costs, costs, lam_u, unlabeled_weight)
-        engine.prepare("beliefs", set_equal_beliefs, ratio)
+        engine.prepare("costs", set_costs, np.append(costs, lam_u / unlabeled_weight))
 
-    def mean_belief(self, point: Point, temperature: float, nu: float) -> tuple[float, float]:
-        """Mean of p for a multiplier nu, and its derivative by nu.
+    def evaluate(self, w: np.ndarray, temperature: float, nu: float) -> AnnealedPoint:
+        """Value and gradient, with the multiplier looked for from `nu` on.
 
-        Costs: 1 round, no pass over the rows.
+        Costs: 4 rounds as a rule, 1 pass over the rows; d + 1 numbers to and from each group. A
+        transaction: after the loss of a worker it is done again.
         """
-        return self.engine.sum(belief_sums, point.slot, self._lam_u, temperature, nu)
+        return self._engine.step(lambda: self._evaluate(w, temperature, nu))
 
-    def believe(self, point: Point, temperature: float, nu: float) -> tuple[float, float]:
-        """Set p for a multiplier nu; returns mean KL(p, last p) and mean entropy of p.
-
-        Costs: 1 round, no pass over the rows. Points from before are no longer valid.
-        """
-        sums = self.engine.sum(set_beliefs, point.slot, self._lam_u, temperature, nu)
-        self.engine.remember(
-            "beliefs", restore_beliefs, point.w, self._bias, self._lam_u, temperature, nu
+    def _evaluate(self, w: np.ndarray, temperature: float, nu: float) -> AnnealedPoint:
+        scale = self._lam_u, temperature
+        first = self._engine.sum(look, w, self._bias, *scale, nu)
+        nu, base = self._multiplier(first, temperature, nu)
+        factor = math.exp((base - nu) / temperature)
+        gradient, loss, entropy, own_side = self._engine.sum(pull, self._bias, factor, *scale, nu)
+        entropy /= self._lam_u
+        regulariser = 0.5 * self.lam * float(np.add.reduce(w * w))
+        return AnnealedPoint(
+            w,
+            0.5 * loss + regulariser - 0.5 * temperature * entropy,
+            gradient + self.lam * w,
+            nu,
+            entropy,
+            0.5 * own_side + regulariser,
         )
-        return sums
+
+    def _multiplier(
+        self, first: tuple[Any, ...], temperature: float, start: float
+    ) -> tuple[float, float]:
+        """nu with mean p = r, by a safeguarded Newton iteration, and the nu that odds are kept for.
+
+        `first` are the sums at `start`.
+        """
+        base = start
+
+        def excess(nu: float) -> tuple[float, float]:
+            nonlocal base
+            sums = first
+            if abs(nu - base) > NEAR * temperature:
+                base = nu
+                sums = self._engine.sum(look_again, self._lam_u, temperature, nu)
+            elif nu != start:
+                sums = self._engine.sum(belief_sums, math.exp((base - nu) / temperature))
+            total, slope = sums
+            return total / self._lam_u - self._ratio, slope / (self._lam_u * temperature)
+
+        tol = BALANCE * min(self._ratio, 1.0 - self._ratio)
+        return increasing_root(excess, start, temperature, tol), base
+
+    def diagonal(self) -> np.ndarray:
+        """Diagonal of the Hessian where all rows are inside the margin, as they are at w = 0.
+
+        Costs: 1 round, 1 pass over the rows.
+        """
+        (total,) = self._engine.step(lambda: self._engine.sum(squares, self._bias))
+        return total + self.lam
 
 
 # Operations on one shard --------------------------------------------------------------------
 
 
-def set_costs(shard: Shard, costs: np.ndarray, lam_u: float, unlabeled_weight: float) -> None:
-    """Costs of all rows, and the shares of unlabelled rows in means."""
-    share = 1.0 / unlabeled_weight if unlabeled_weight else 0.0
-    none = np.zeros_like(costs)
-    shard.state["cost"] = row_costs(shard, np.append(costs, lam_u * share))
-    shard.state["share"] = row_costs(shard, np.append(none, share))
+def set_costs(shard: Shard, costs: np.ndarray) -> None:
+    """Cost of each row: by its class number, the last entry for unlabelled rows."""
+    shard.state["cost"] = row_costs(shard, costs)
 
 
-def set_equal_beliefs(shard: Shard, ratio: float) -> None:
-    """P = r for every unlabelled row."""
-    with np.errstate(divide="ignore"):
-        logit = np.log(ratio) - np.log1p(-ratio)
-    shard.state["belief"] = np.full(shard.n_rows, ratio)
-    shard.state["logit"] = np.full(shard.n_rows, np.clip(logit, -LARGE, LARGE))
-
-
-def belief_sums(
-    shard: Shard, slot: int, lam_u: float, temperature: float, nu: float
+def look(
+    shard: Shard, w: np.ndarray, bias: float, lam_u: float, temperature: float, nu: float
 ) -> tuple[Any, ...]:
-    """(mean of p, its derivative by nu)."""
-    state = shard.state
-    outputs = state[f"outputs{slot}"]
-    return annealing.belief_sums(shard.codes, state["share"], outputs, lam_u, temperature, nu)
+    """Outputs, and odds for nu; (sum of c p, sum of c p (1 - p))."""
+    outputs = kept(shard, "outputs0", np.float64)
+    passes.outputs_of(shard.rows, shard.n_rows, shard.pair(w), bias, outputs)
+    return look_again(shard, lam_u, temperature, nu)
 
 
-def set_beliefs(
-    shard: Shard, slot: int, lam_u: float, temperature: float, nu: float
+def look_again(shard: Shard, lam_u: float, temperature: float, nu: float) -> tuple[Any, ...]:
+    """Odds for another nu; (sum of c p, sum of c p (1 - p))."""
+    odds = kept(shard, "odds", np.float64)
+    annealing.set_odds(shard.state["outputs0"], lam_u, temperature, nu, odds)
+    return belief_sums(shard, 1.0)
+
+
+def belief_sums(shard: Shard, factor: float) -> tuple[Any, ...]:
+    """(sum of c p, sum of c p (1 - p)) with the odds times a factor."""
+    return annealing.belief_sums(shard.codes, shard.state["cost"], shard.state["odds"], factor)
+
+
+def pull(
+    shard: Shard, bias: float, factor: float, lam_u: float, temperature: float, nu: float
 ) -> tuple[Any, ...]:
-    """Write p; (mean KL(p, last p), mean entropy of p)."""
-    state = shard.state
-    return annealing.set_beliefs(
+    """(gradient, loss, sum of c H(p), loss on the own side) at the outputs that were looked at."""
+    state, pulls = shard.state, kept(shard, "pulls", np.float64)
+    sums = annealing.annealed_pulls(
         shard.codes,
-        state["share"],
-        state[f"outputs{slot}"],
+        state["target"],
+        state["cost"],
+        state["outputs0"],
+        state["odds"],
+        factor,
         lam_u,
         temperature,
         nu,
-        state["belief"],
-        state["logit"],
+        pulls,
     )
+    pair = shard.pair(0.0)
+    annealing.add_rows(shard.rows, pulls, pair, bias)
+    return shard.take(pair), *sums
 
 
-def restore_beliefs(
-    shard: Shard, w: np.ndarray, bias: float, lam_u: float, temperature: float, nu: float
-) -> None:
-    """Put p back, from the weights that it was made with."""
-    kept(shard, "belief", np.float64)
-    kept(shard, "logit", np.float64)
-    all_outputs(shard, w, bias)
-    set_beliefs(shard, 0, lam_u, temperature, nu)
+def squares(shard: Shard, bias: float) -> tuple[np.ndarray]:
+    """(sum of c_i x_i^2 by column,) over all rows."""
+    rows = np.arange(shard.n_rows, dtype=np.uint32)
+    out = np.zeros(shard.n_features + 1)
+    kernel = passes.diagonal_csr if isinstance(shard.rows, CSR) else passes.diagonal_dense
+    kernel(shard.rows, rows, shard.state["cost"], bias, out)
+    return (out,)

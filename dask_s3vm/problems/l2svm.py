@@ -28,6 +28,17 @@ def evaluate(shard: Shard, w: np.ndarray, bias: float, slot: int) -> tuple[Any, 
     return shard.take(pair), 0.5 * loss, n_active
 
 
+def hinge_over(
+    shard: Shard, rows: np.ndarray, sign: float, pair: np.ndarray, bias: float, slot: int
+) -> tuple[float, int]:
+    """Add the gradient of the listed rows, times a sign, to a pair; (their loss alike, active)."""
+    state = shard.state
+    loss, n_active = passes.hinge_over(
+        shard.rows, rows, state["target"], state["cost"], state[f"outputs{slot}"], sign, pair, bias
+    )
+    return 0.5 * loss, n_active
+
+
 def hinge_slope(shard: Shard, here: int, there: int, step: float) -> tuple[Any, ...]:
     """Slope and curvature of the losses between the outputs of two slots."""
     state = shard.state

@@ -15,6 +15,7 @@ can be looked at while the current one is kept.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -61,10 +62,11 @@ class QuadraticProblem:
         return Point(w, value, gradient, n_active, slot, self.engine.generation)
 
     def current(self, point: Point) -> Point:
-        """Evaluate a point again if its row state is gone."""
+        """Evaluate a point again if its row state is gone; what is known of it stays as it was."""
         if point.generation == self.engine.generation:
             return point
-        return self.evaluate(point.w)
+        again = self.evaluate(point.w)
+        return replace(point, slot=again.slot, generation=again.generation)
 
     def hessian_product(self, point: Point, p: np.ndarray) -> tuple[np.ndarray, float]:
         """H p and p.H p.
@@ -103,7 +105,7 @@ class QuadraticProblem:
 
 def gram(shard: Shard, p: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]:
     """(X_J^T H_J X_J p, its product with p) over the active rows of a slot."""
-    rows, chosen, weight = _active_rows(shard, slot)
+    rows, chosen, weight = _rows_of_hessian(shard, slot)
     pair = shard.pair(p)
     curvature = passes.gram(rows, chosen, weight, pair, bias)
     return shard.take(pair), curvature
@@ -111,7 +113,7 @@ def gram(shard: Shard, p: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]
 
 def diagonal(shard: Shard, bias: float, slot: int) -> tuple[Any, ...]:
     """(diagonal of X_J^T H_J X_J,) over the active rows of a slot."""
-    rows, chosen, weight = _active_rows(shard, slot)
+    rows, chosen, weight = _rows_of_hessian(shard, slot)
     out = np.zeros(shard.n_features + 1)
     kernel = passes.diagonal_csr if isinstance(rows, CSR) else passes.diagonal_dense
     kernel(rows, chosen, weight, bias, out)
@@ -120,11 +122,14 @@ def diagonal(shard: Shard, bias: float, slot: int) -> tuple[Any, ...]:
 
 def slot_arrays(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the outputs and active rows of a slot, to be written over by an evaluation."""
-    outputs = kept(shard, f"outputs{slot}", np.float64)
-    active = kept(shard, f"active{slot}", np.uint32)
-    for either in (0, 1):  # conjugate gradients are over: keep no packed copy beside the next
-        shard.state.pop(f"packed{either}", None)
-    return outputs, active
+    drop_packed(shard)  # conjugate gradients are over: keep no packed copy beside the next
+    return kept(shard, f"outputs{slot}", np.float64), kept(shard, f"active{slot}", np.uint32)
+
+
+def drop_packed(shard: Shard) -> None:
+    """Forget packed copies of the active rows: which rows are active, or their h, has changed."""
+    for slot in (0, 1):
+        shard.state.pop(f"packed{slot}", None)
 
 
 def fill_slot(shard: Shard, slot: int, n_active: int, weight: np.ndarray) -> None:
@@ -140,12 +145,16 @@ def kept(shard: Shard, name: str, dtype: type) -> np.ndarray:
     return shard.state[name]
 
 
-def _active_rows(shard: Shard, slot: int) -> tuple[Any, np.ndarray, np.ndarray]:
+def active_rows(shard: Shard, slot: int) -> np.ndarray:
+    """Return the numbers of the active rows of a slot, ascending."""
+    return shard.state[f"active{slot}"][: shard.state[f"n_active{slot}"]]
+
+
+def _rows_of_hessian(shard: Shard, slot: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """Rows to run over, which of them, and their weights; packed where few are active."""
     state = shard.state
     packed = state.get(f"packed{slot}")
     if packed is None:
-        active = state[f"active{slot}"][: state[f"n_active{slot}"]]
-        packed = packed_rows(shard.rows, active, state[f"weight{slot}"])
+        packed = packed_rows(shard.rows, active_rows(shard, slot), state[f"weight{slot}"])
         state[f"packed{slot}"] = packed
     return packed

@@ -6,16 +6,30 @@ For given labels y_j of the unlabelled rows this is an l2-SVM. The labels live i
 `target`; what the client keeps of them, to put them back, is one bit a row.
 """
 
+from dataclasses import replace
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import Ranked, count_crossing, select
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import line, passes
-from dask_s3vm.kernels.switching import doubtful_rows
 from dask_s3vm.problems.base import Point
-from dask_s3vm.problems.l2svm import evaluate, hinge_slope, row_costs
-from dask_s3vm.problems.quadratic import QuadraticProblem, slot_arrays
+from dask_s3vm.problems.l2svm import evaluate, hinge_over, hinge_slope, row_costs
+from dask_s3vm.problems.quadratic import QuadraticProblem, drop_packed, slot_arrays
+from dask_s3vm.problems.switching import (
+    doubtful_negatives,
+    doubtful_positives,
+    falling_negatives,
+    falling_outputs,
+    label_bits,
+    label_by_side,
+    label_top,
+    restore_labels,
+    swap_labels,
+    unlabeled_outputs,
+)
 
 
 class SemiSupervisedProblem(QuadraticProblem):
@@ -30,8 +44,18 @@ class SemiSupervisedProblem(QuadraticProblem):
         return 0.5 * loss + 0.5 * self.lam * float(np.add.reduce(point.w * point.w))
 
 
+class LabelledPart(NamedTuple):
+    """What the labelled rows contribute to value and gradient of a point."""
+
+    loss: float
+    gradient: np.ndarray
+
+
 class TransductiveProblem(SemiSupervisedProblem):
     """The l2-SVM above, with operations on the labels of the unlabelled rows.
+
+    Points follow the operations at hand: what a switch or a new c_u changes of them is known
+    without a pass over the rows.
 
     Parameters
     ----------
@@ -52,9 +76,32 @@ class TransductiveProblem(SemiSupervisedProblem):
     def set_unlabeled_cost(self, cost: float) -> None:
         """Set c_u: the cost of an unlabelled row of sample weight 1; 0 leaves them out.
 
-        Costs: 1 round, no pass over the rows. Points from before are no longer valid.
+        Costs: 1 round, no pass over the rows. Points from before need `at_cost`.
         """
+        self._unlabeled_cost = cost
         self.engine.prepare("costs", set_costs, np.append(self._costs, cost))
+
+    def labelled_part(self, point: Point) -> LabelledPart:
+        """Loss and gradient of the labelled rows alone.
+
+        Costs: 1 round over the labelled rows; d + 1 numbers from each group.
+        """
+        gradient, loss = self.engine.sum(labelled_part, self._bias, point.slot)
+        return LabelledPart(loss, gradient)
+
+    def at_cost(self, point: Point, labelled: LabelledPart, cost: float) -> Point:
+        """Return the point as it is when c_u becomes `cost`: the rest is linear in c_u.
+
+        Costs: nothing. `set_unlabeled_cost` comes before any other use of the new point.
+        """
+        growth = cost / self._unlabeled_cost
+        value = labelled.loss + 0.5 * self.lam * float(np.add.reduce(point.w * point.w))
+        gradient = labelled.gradient + self.lam * point.w
+        return replace(
+            point,
+            value=value + growth * (point.value - value),
+            gradient=gradient + growth * (point.gradient - gradient),
+        )
 
     def assign(self, w: np.ndarray, n_positive: int) -> None:
         """Label the `n_positive` unlabelled rows of largest output at w +1, and the others -1.
@@ -67,25 +114,47 @@ class TransductiveProblem(SemiSupervisedProblem):
             threshold = select(self.engine, n_positive - 1, falling_outputs, 0)
         self._remember(self.engine.each(label_top, 0, threshold))
 
-    def switch(self, point: Point, most: int | None) -> int:
+    def switch(self, point: Point, most: int | None) -> tuple[int, Point]:
         """Swap the labels of pairs of rows that are on the wrong side of each other (1.3.2).
 
         Among rows inside the margin, those labelled +1 by output ascending and those labelled -1
         descending: the k-th of both swap labels as long as the first is below the second, `most`
         pairs at most. Rows of different weight are ordered by what a switch costs, so that it
-        lowers the objective for them too. Returns the number of pairs.
+        lowers the objective for them too. Returns the number of pairs, and the point with the new
+        labels.
 
-        Costs: 2-4 rounds if there is nothing to switch, 10 otherwise; no pass over the rows.
+        Costs: 2-4 rounds if there is nothing to switch, else 11 or so, and a pass over the rows
+        that are switched.
         """
         slot = point.slot
         pairs = count_crossing(self.engine, doubtful_positives, doubtful_negatives, slot)
         if most is not None:
             pairs = min(pairs, most)
-        if pairs:
-            last_up = select(self.engine, pairs - 1, doubtful_positives, slot)
-            last_down = select(self.engine, pairs - 1, falling_negatives, slot)
-            self._remember(self.engine.each(swap_labels, slot, last_up, last_down))
-        return pairs
+        if pairs == 0:
+            return 0, point
+        last_up = select(self.engine, pairs - 1, doubtful_positives, slot)
+        last_down = select(self.engine, pairs - 1, falling_negatives, slot)
+        change = self.engine.sum(swap_labels, self._bias, slot, last_up, last_down)
+        return pairs, self._relabelled(point, *change)
+
+    def assign_sides(self, w: np.ndarray) -> None:
+        """Label unlabelled rows by the sign of their output at w.
+
+        Costs: 3 rounds, 1 pass over the rows.
+        """
+        self.engine.each(all_outputs, w, self._bias)
+        self.engine.each(label_by_side)
+        self._remember(self.engine.each(label_bits))
+
+    def _relabelled(self, point: Point, gradient: np.ndarray, loss: float, n_active: int) -> Point:
+        """Return the point with what a change of labels adds to it, and keep the labels."""
+        self._remember(self.engine.each(label_bits))
+        return replace(
+            point,
+            value=point.value + loss,
+            gradient=point.gradient + gradient,
+            n_active=point.n_active + n_active,
+        )
 
     def _remember(self, bits: list[np.ndarray]) -> None:
         """Keep the labels, one bit a row, to put them back after a loss."""
@@ -105,7 +174,21 @@ def set_known_targets(shard: Shard, positive: int) -> None:
 
 def set_costs(shard: Shard, costs: np.ndarray) -> None:
     """Cost of each row: by its class number, the last entry for unlabelled rows."""
-    shard.state["cost"] = row_costs(shard, costs)
+    state = shard.state
+    state["cost"] = row_costs(shard, costs)
+    for slot in (0, 1):  # h of an active row is its cost
+        if f"weight{slot}" in state:
+            state[f"weight{slot}"] = state["cost"]
+    drop_packed(shard)
+
+
+def labelled_part(shard: Shard, bias: float, slot: int) -> tuple[Any, ...]:
+    """(gradient, loss) of the labelled rows at the outputs of a slot."""
+    assert shard.codes is not None, "labels are needed"
+    rows = np.flatnonzero(shard.codes >= 0).astype(np.uint32)
+    pair = shard.pair(0.0)
+    loss, _ = hinge_over(shard, rows, 1.0, pair, bias, slot)
+    return shard.take(pair), loss
 
 
 def all_outputs(shard: Shard, w: np.ndarray, bias: float) -> None:
@@ -119,89 +202,6 @@ def transductive_loss(shard: Shard, slot: int) -> tuple[float]:
     state = shard.state
     outputs = state[f"outputs{slot}"]
     return (line.transductive_loss(shard.codes, state["target"], state["cost"], outputs),)
-
-
-def _switch_costs(shard: Shard, slot: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """What the label -1 costs more than +1, s_i (max(0, 1 + o)^2 - max(0, 1 - o)^2).
-
-    Increasing in the output: without weights the output itself gives the same order. Rows of weight
-    0 have no label (target 0) and are on neither side.
-    """
-    state = shard.state
-    rows = np.empty(shard.n_rows, dtype=np.uint32)
-    found = doubtful_rows(shard.codes, state["target"], state[f"outputs{slot}"], side, rows)
-    rows = rows[:found]
-    outputs = state[f"outputs{slot}"][rows]
-    if shard.weights is None:
-        return outputs, rows
-    up, down = np.maximum(0.0, 1.0 - outputs), np.maximum(0.0, 1.0 + outputs)
-    return shard.weights[rows] * (down**2 - up**2), rows
-
-
-def unlabeled_outputs(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs of the unlabelled rows."""
-    rows = np.flatnonzero(shard.unlabeled)
-    return shard.state[f"outputs{slot}"][rows], rows
-
-
-def falling_outputs(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs of the unlabelled rows, the largest first when sorted ascending."""
-    outputs, rows = unlabeled_outputs(shard, slot)
-    return -outputs, rows
-
-
-def doubtful_positives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """What it costs to switch unlabelled rows that are labelled +1 and inside the margin."""
-    return _switch_costs(shard, slot, 1)
-
-
-def doubtful_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """What is gained by switching unlabelled rows that are labelled -1 and inside the margin."""
-    return _switch_costs(shard, slot, -1)
-
-
-def falling_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same, the largest first when sorted ascending."""
-    outputs, rows = doubtful_negatives(shard, slot)
-    return -outputs, rows
-
-
-def label_top(shard: Shard, slot: int, threshold: Ranked) -> np.ndarray:
-    """Label unlabelled rows +1 up to a place in the order of falling outputs, -1 behind it.
-
-    Returns the labels as bits.
-    """
-    values, rows = falling_outputs(shard, slot)
-    top = _up_to(shard, values, rows, threshold)
-    shard.state["target"][rows] = np.where(top, 1, -1)
-    return label_bits(shard)
-
-
-def swap_labels(shard: Shard, slot: int, last_up: Ranked, last_down: Ranked) -> np.ndarray:
-    """Swap the labels of doubtful rows up to a place in either order; returns them as bits."""
-    up, up_rows = doubtful_positives(shard, slot)
-    down, down_rows = falling_negatives(shard, slot)
-    target = shard.state["target"]
-    target[up_rows[_up_to(shard, up, up_rows, last_up)]] = -1
-    target[down_rows[_up_to(shard, down, down_rows, last_down)]] = 1
-    return label_bits(shard)
-
-
-def label_bits(shard: Shard) -> np.ndarray:
-    """Labels of all rows, one bit each."""
-    return np.packbits(shard.state["target"] > 0)
-
-
-def restore_labels(shard: Shard, bits: list[np.ndarray]) -> None:
-    """Put back the labels of the unlabelled rows."""
-    labels = np.unpackbits(bits[shard.number], count=shard.n_rows)
-    unlabeled = shard.unlabeled
-    shard.state["target"][unlabeled] = np.where(labels[unlabeled], 1, -1)
-
-
-def _up_to(shard: Shard, values: np.ndarray, rows: np.ndarray, last: Ranked) -> np.ndarray:
-    """Which (value, row) are not behind `last`."""
-    return (values < last.value) | ((values == last.value) & (rows <= last.row - shard.start))
 
 
 def count_positive(shard: Shard, w: np.ndarray, bias: float) -> tuple[int]:

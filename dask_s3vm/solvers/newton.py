@@ -81,7 +81,7 @@ def finite_newton(
     floor = reduction * norm(start.gradient)
     point, cg_steps, last_norm = start, 0, math.inf
     for n_iter in range(max_iter + 1):
-        enough = max(floor, math.sqrt(2.0 * problem.lam * tol * point.value))
+        enough = max(floor, _near(problem, point, tol))
         if norm(point.gradient) <= enough:
             return NewtonResult(point, n_iter, cg_steps, "converged")
         if n_iter == max_iter:
@@ -94,6 +94,16 @@ def finite_newton(
         on_step(report)
         last_norm, point = norm(point.gradient), moved
     return NewtonResult(point, max_iter, cg_steps, "max_iter")
+
+
+def is_near(problem: NewtonProblem, point: Point, tol: float) -> bool:
+    """Whether the objective at a point is proven to be within a factor 1 + tol of the minimum."""
+    return norm(point.gradient) <= _near(problem, point, tol)
+
+
+def _near(problem: NewtonProblem, point: Point, tol: float) -> float:
+    """Norm of the gradient that proves it: |g|^2 / (2 lam) <= tol f(w)."""
+    return math.sqrt(2.0 * problem.lam * tol * point.value)
 
 
 def preconditioner(problem: NewtonProblem, start: Point) -> np.ndarray:

@@ -104,25 +104,45 @@ def test_train_reads_npz_and_leaves_out_unlabelled_rows(rows, tmp_path):
     np.testing.assert_allclose(load_model(model).coef_, expected.coef_, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("method", ["tsvm", "da"])
-def test_train_with_unlabelled_rows(method, tmp_path):
+@pytest.mark.parametrize(
+    ("method", "counted"),
+    [("tsvm", "cg_steps"), ("da", "evaluations"), ("qn", "evaluations"), ("s2rlsc", "flips")],
+)
+def test_train_with_unlabelled_rows(method, counted, tmp_path):
     X, y = dask.compute(*make_g2c(n_rows=400, n_features=20))
     partial = np.where(np.arange(400) < 10, 2 * y.astype(int) - 1, 0)
     np.savez(tmp_path / "rows.npz", X=X, y=partial)
     model = tmp_path / "model.npz"
-    rows_of(
+    (told,) = rows_of(
         run(
             "train", tmp_path / "rows.npz", "--method", method, "--unlabeled", 0, "--lam", 0.01,
             "--positive-ratio", 0.5, "--model", model, "--nworkers", 0, "--json",
         )
     )  # fmt: skip
     assert np.mean(load_model(model).predict(X) == 2 * y.astype(int) - 1) > 0.95
+    assert told[counted] > 0
 
 
 def test_an_option_without_effect_is_refused(text_file):
     done = run("train", text_file, "--max-switches", 1, "--nworkers", 0)
     assert done.returncode == 2
     assert "--max-switches" in done.stderr
+    done = run("train", text_file, "--method", "da", "--offset", "free", "--nworkers", 0)
+    assert done.returncode == 2
+    assert "--offset has no effect with --method da" in done.stderr
+
+
+def test_train_least_squares(text_file, tmp_path):
+    model = tmp_path / "model.npz"
+    options = ["--lam", 0.1, "--model", model, "--nworkers", 0, "--json"]
+    (trained,) = rows_of(run("train", text_file, "--method", "rlsc", *options))
+    assert 0 <= trained["loo_error"] < 0.5
+    assert load_model(model).lam_ == 0.1
+    done = run("train", text_file, "--method", "rlsc", "--restarts", 3)
+    assert done.returncode == 2
+    assert "--restarts has no effect with --method rlsc" in done.stderr
+    done = run("train", text_file, "--method", "s2rlsc", "--tol", 1e-3)
+    assert "--tol has no effect with --method s2rlsc" in done.stderr
 
 
 def test_train_on_a_local_cluster_gives_the_same_bits(text_file, tmp_path):
@@ -210,6 +230,12 @@ def _wait_for(path, seconds=30):
     while not path.exists():
         assert time.monotonic() < end, f"{path} did not appear"
         time.sleep(0.1)
+
+
+def test_an_evaluation_of_qn_is_measured_against_a_fused_pass():
+    (told,) = rows_of(run("bench", "qn", "--rows", 1500, "--labels", 100, "--json"))
+    assert told["evaluations"] < told["rounds"] <= told["evaluations"] + 6
+    assert told["fused_passes"] > 0
 
 
 def test_dask_s3vm_is_the_same_program():

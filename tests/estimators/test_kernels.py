@@ -9,12 +9,12 @@ from dask.distributed import Client, LocalCluster
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels
-from transductive_cases import assert_identical, assert_same, both, clusters, quiet
+from transductive_cases import assert_identical, assert_same, clusters, each, quiet
 
-from dask_s3vm import DAS3VM, L2SVM, TSVM, l2svm_path
+from dask_s3vm import DAS3VM, L2SVM, QNS3VM, TSVM, l2svm_path
 from dask_s3vm.datasets import hide_labels, make_moons
 
-every = pytest.mark.parametrize("kind", [L2SVM, TSVM, DAS3VM])
+every = pytest.mark.parametrize("kind", [L2SVM, TSVM, DAS3VM, QNS3VM])
 
 
 def dual_minimum(K, y, lam):
@@ -82,7 +82,7 @@ def test_a_linear_kernel_by_way_of_landmarks_is_the_linear_method(kind):
     np.testing.assert_allclose(by_map.decision_function(X), linear.decision_function(X), atol=1e-5)
 
 
-@both
+@each
 def test_unlabelled_rows_show_where_the_moons_are(kind):
     errors = []
     for seed in range(5):
@@ -193,7 +193,7 @@ def test_parameters_are_checked_first(kind):
 
 
 @pytest.mark.cluster
-@both
+@each
 @quiet
 def test_the_same_bits_on_workers(kind, tiny_shards, monkeypatch):
     # pieces of 16 rows: the workers get several slices each

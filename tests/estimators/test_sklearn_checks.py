@@ -3,19 +3,28 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dask_s3vm import DAS3VM, L2SVM, STARSVM, TSVM
+from dask_s3vm import DAS3VM, L2SVM, QNS3VM, RLSC, S2RLSC, STARSVM, TSVM, MaxMarginClustering
 
 # the equivalence of weights and repetitions is checked to 1e-7: solve that far
 ESTIMATORS = [
     L2SVM(tol=1e-16),
     L2SVM(unlabeled=None, class_weight="balanced", tol=1e-16),
     L2SVM(kernel="rbf", sigma=2.0, tol=1e-16),
+    RLSC(),
+    RLSC(lam=[0.01, 1.0], unlabeled=None, class_weight="balanced"),
+    RLSC(kernel="rbf", sigma=2.0),
+    MaxMarginClustering(n_restarts=5),
+    MaxMarginClustering(n_restarts=5, population=(1, 1), placement="shards", dtype="float32"),
 ]
 SEMI_SUPERVISED = [
     TSVM(tol=1e-16),
     DAS3VM(tol=1e-16),
+    QNS3VM(tol=0.0, gtol=0.0),
+    S2RLSC(n_restarts=5),
+    S2RLSC(kernel="rbf", sigma=2.0, n_restarts=5, placement="shards"),
     TSVM(kernel="rbf", sigma=2.0, tol=1e-16),
     DAS3VM(kernel="rbf", sigma=2.0, tol=1e-16),
+    QNS3VM(kernel="rbf", sigma=2.0, tol=0.0, gtol=0.0),
     STARSVM(sigma=2.0, tol=1e-16),
     STARSVM(kernel="linear", tol=1e-16, max_iter=100_000),
     STARSVM(solver="sharded", sigma=2.0, tol=1e-16, max_iter=100_000),

@@ -6,7 +6,7 @@ import dask
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from transductive_cases import assert_identical, assert_same, both, clusters, quiet
+from transductive_cases import assert_identical, assert_same, both, clusters, each, quiet
 
 from dask_s3vm import DAS3VM, L2SVM, TSVM
 from dask_s3vm.datasets import hide_labels, make_g2c, make_text
@@ -148,7 +148,7 @@ def test_unlabelled_rows_of_weight_zero_are_none(kind, small):
 # edge cases
 
 
-@both
+@each
 @pytest.mark.parametrize("ratio", [None, 0.0, 0.4, 0.6, 1.0])
 @pytest.mark.parametrize("threshold", ["zero", "ratio"])
 def test_one_unlabelled_row(kind, ratio, threshold):
@@ -160,7 +160,7 @@ def test_one_unlabelled_row(kind, ratio, threshold):
     assert model.transduction_.shape == (20,)
 
 
-@both
+@each
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
 def test_a_ratio_of_nothing_or_all(kind, small, ratio):
     X, _, y = small
@@ -169,7 +169,7 @@ def test_a_ratio_of_nothing_or_all(kind, small, ratio):
     assert model.positive_ratio_ == ratio
 
 
-@both
+@each
 def test_duplicate_and_empty_rows(kind):
     X, _, y = clusters(60)
     X[40:] = X[20:40]
@@ -180,7 +180,7 @@ def test_duplicate_and_empty_rows(kind):
         assert np.isfinite(model.coef_).all()
 
 
-@both
+@each
 @pytest.mark.parametrize("threshold", ["zero", "ratio"])
 def test_outputs_that_are_all_tied(kind, threshold):
     X = np.ones((50, 2))
@@ -191,7 +191,7 @@ def test_outputs_that_are_all_tied(kind, threshold):
     assert len(set(model.transduction_[2:])) == 1
 
 
-@both
+@each
 def test_all_rows_empty_but_the_labelled(kind):
     X = sp.lil_array((40, 3))
     X[0, 0], X[1, 0] = 1.0, -1.0
@@ -203,7 +203,7 @@ def test_all_rows_empty_but_the_labelled(kind):
 # weights
 
 
-@both
+@each
 def test_weights_of_labelled_rows_are_repetitions(kind, small, rng):
     X, _, y = small
     weight = np.where(y >= 0, rng.integers(1, 4, len(y)), 1)
@@ -226,7 +226,7 @@ def test_weights_of_all_rows_are_repetitions_for_annealing(small, rng):
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-6)
 
 
-@both
+@each
 @pytest.mark.parametrize("threshold", ["zero", "ratio"])
 def test_unlabelled_rows_of_weight_zero_count_for_nothing(kind, threshold):
     X, _, y = clusters(160)
@@ -242,7 +242,7 @@ def test_unlabelled_rows_of_weight_zero_count_for_nothing(kind, threshold):
     assert weighted.objective_ == pytest.approx(left.objective_, rel=1e-6)
 
 
-@both
+@each
 @pytest.mark.parametrize("seed", [16, 19])
 def test_a_fit_with_weights_comes_to_an_end(kind, seed):
     rng = np.random.default_rng(seed)
@@ -252,7 +252,7 @@ def test_a_fit_with_weights_comes_to_an_end(kind, seed):
     kind(0.01, positive_ratio=0.5, callbacks=Limit()).fit(X, y, weight)
 
 
-@both
+@each
 def test_class_weights_are_sample_weights_of_labelled_rows(kind):
     X, _, y = clusters(120, 60, gap=0.5)
     params = {"positive_ratio": 0.5, "tol": 1e-10}
@@ -265,7 +265,7 @@ def test_class_weights_are_sample_weights_of_labelled_rows(kind):
     assert not np.allclose(by_class.coef_, kind(0.01, **params).fit(X, y).coef_, atol=1e-3)
 
 
-@both
+@each
 def test_balanced_classes_are_the_weights_of_scikit_learn(kind, small):
     X, truth, y = small
     y = y.copy()

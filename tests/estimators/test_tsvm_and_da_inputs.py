@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 import sparse
 from distributed import Client, LocalCluster
-from transductive_cases import BOTH, assert_identical, both, quiet
+from transductive_cases import ALL, assert_identical, each, quiet
 
 from dask_s3vm import DAS3VM, TSVM
 
@@ -27,7 +27,7 @@ def thin(small):
     return np.where(np.abs(X) < 0.5, 0.0, X), y
 
 
-@both
+@each
 def test_all_kinds_of_input_give_the_same_model(kind, thin):
     X, y = thin
     csr = sp.csr_array(X)
@@ -45,7 +45,7 @@ def test_all_kinds_of_input_give_the_same_model(kind, thin):
     assert_identical(kind(0.01, **params).fit(X, lazy), wanted)
 
 
-@both
+@each
 @pytest.mark.parametrize("y_chunks", [None, 40, 30, ((50, 30, 40),)])
 def test_transduction_keeps_known_labels_and_is_lazy(kind, thin, y_chunks):
     X, y = thin
@@ -71,7 +71,7 @@ def test_transduction_keeps_known_labels_and_is_lazy(kind, thin, y_chunks):
     assert model.transduction_.dtype == wanted.dtype
 
 
-@both
+@each
 @pytest.mark.parametrize("lazy_y", [False, True])
 def test_transduction_of_unknown_chunks_keeps_known_labels(kind, thin, lazy_y, as_dask):
     X, y = thin
@@ -105,10 +105,10 @@ def reference(many):
     """Models of one thread."""
     alone = {"scheduler": "synchronous", "s3vm.shard-bytes": 4096, "s3vm.local-bytes": 0}
     with dask.config.set(alone):
-        return {kind: fitted_bits(kind, *many) for kind in BOTH}
+        return {kind: fitted_bits(kind, *many) for kind in ALL}
 
 
-@both
+@each
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.usefixtures("tiny_shards")
 def test_any_number_of_threads_gives_the_same_bits(kind, threads, many, reference, as_dask):
@@ -138,7 +138,7 @@ def client(request):
         yield client
 
 
-@both
+@each
 @pytest.mark.usefixtures("tiny_shards")
 def test_a_cluster_gives_the_same_bits(kind, client, many, reference, as_dask):
     X, y = many
@@ -172,7 +172,7 @@ def mortal_client():
         yield client
 
 
-@both
+@each
 @pytest.mark.cluster
 @pytest.mark.usefixtures("tiny_shards")
 def test_a_killed_worker_changes_no_bit(kind, mortal_client, many, reference, as_dask):

@@ -4,10 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
-from transductive_cases import assert_identical, both, clusters, quiet
+from transductive_cases import assert_identical, both, clusters, each, quiet
 
-from dask_s3vm import DAS3VM, TSVM
-from dask_s3vm.exceptions import ConvergenceWarning
+from dask_s3vm import DAS3VM, QNS3VM, TSVM
+from dask_s3vm.exceptions import ConvergenceWarning, RatioWarning
+from dask_s3vm.methods import alternation
 
 pytestmark = quiet
 
@@ -23,7 +24,7 @@ def triple():
     return X, truth, np.where(np.arange(180) < 21, truth, -1)
 
 
-@both
+@each
 def test_more_classes_are_one_vs_rest(kind, triple):
     X, truth, y = triple
     model = kind(0.01, tol=1e-10).fit(X, y)
@@ -38,14 +39,14 @@ def test_more_classes_are_one_vs_rest(kind, triple):
         assert model.objective_[k] == pytest.approx(alone.objective_, rel=1e-8)
 
 
-@both
+@each
 def test_a_ratio_for_more_classes_is_refused(kind, triple):
     X, _, y = triple
     with pytest.raises(ValueError, match=r"positive_ratio=0\.5 is for two classes, y has 3"):
         kind(positive_ratio=0.5).fit(X, y)
 
 
-@both
+@each
 def test_the_ratio_is_that_of_the_labelled_rows(kind, small, rng):
     X, _, y = small
     y = y.copy()
@@ -55,7 +56,7 @@ def test_the_ratio_is_that_of_the_labelled_rows(kind, small, rng):
     assert kind(0.01).fit(X, y, weight).positive_ratio_ == pytest.approx(10 / 14)
 
 
-@both
+@each
 @pytest.mark.parametrize("dtype", [np.int8, np.float64])
 def test_minus_one_and_one_are_refused_with_a_way_out(kind, small, dtype):
     X, truth, y = small
@@ -68,7 +69,7 @@ def test_minus_one_and_one_are_refused_with_a_way_out(kind, small, dtype):
     assert set(model.transduction_) == {-1, 1}
 
 
-@both
+@each
 @pytest.mark.parametrize("dtype", [str, object])
 def test_string_labels(kind, small, dtype):
     X, _, y = small
@@ -79,7 +80,7 @@ def test_string_labels(kind, small, dtype):
     assert np.array_equal(model.transduction_[y >= 0], names[y >= 0])
 
 
-@both
+@each
 @pytest.mark.parametrize("bad", [-0.1, 1.5, "half"])
 def test_bad_ratios_are_refused(kind, small, bad):
     with pytest.raises(ValueError, match="positive_ratio"):
@@ -89,7 +90,7 @@ def test_bad_ratios_are_refused(kind, small, bad):
 # threshold and warnings
 
 
-@both
+@each
 @pytest.mark.parametrize("ratio", [0.0, 0.13, 0.5, 0.8, 1.0])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("seed", range(3))
@@ -102,7 +103,7 @@ def test_the_ratio_threshold_gives_the_wanted_number(kind, ratio, fit_intercept,
     assert (model.transduction_[y < 0] == 1).sum() == wanted
 
 
-@both
+@each
 def test_the_ratio_threshold_moves_nothing_but_the_bias(kind, small):
     X, _, y = small
     a, b = (kind(0.01, positive_ratio=0.4, threshold=t).fit(X, y) for t in ("zero", "ratio"))
@@ -126,13 +127,30 @@ def test_a_collapse_is_told(kind):
         kind(1.0, 0.01, positive_ratio=0.5, threshold="ratio").fit(X, y)
 
 
-def test_it_says_when_it_did_not_converge():
+def test_it_says_when_it_did_not_converge(monkeypatch):
+    monkeypatch.setattr(alternation, "TIGHTER", 0.0)  # else one step per solve is enough here
     X, _, y = clusters()
     X = X * 10.0 ** np.linspace(-1, 1, X.shape[1])
     with pytest.warns(ConvergenceWarning, match="max_iter=1") as caught:
         model = TSVM(1e-4, tol=1e-14, max_iter=1, positive_ratio=0.5).fit(X, y)
     assert caught[0].filename == __file__
     assert model.termination_ == "max_iter"
+
+
+@each
+def test_a_ratio_from_few_labels_is_warned_of(kind, small):
+    X, _, y = small
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RatioWarning)
+        kind(0.1, positive_ratio=0.5).fit(X, y)
+        with pytest.raises(RatioWarning, match=r"positive_ratio=.* is estimated from 4 labelled"):
+            kind(0.1).fit(X, only_labels(y, 4))
+
+
+def only_labels(y, n):
+    """Keep the first labels of each of two classes."""
+    kept = np.concatenate([np.flatnonzero(y == c)[: n // 2] for c in np.unique(y[y >= 0])])
+    return np.where(np.isin(np.arange(len(y)), kept), y, -1)
 
 
 # the way there
@@ -145,14 +163,14 @@ def test_callbacks_see_the_history(kind, small):
     model = kind(0.01, positive_ratio=0.5, callbacks=seen.append).fit(X, y)
     assert seen == model.history_ != []
     assert all(isinstance(value, (int, float, str)) for row in seen for value in row.values())
-    common = {"class", "objective", "n_active", "cg_steps", "seconds"}
-    own = {"event", "level", "newton_steps", "pairs"}
+    common = {"class", "event", "objective", "cg_steps", "seconds"}
+    own = {"level", "n_active", "newton_steps", "pairs"}
     if kind is DAS3VM:
-        own = {"temperature", "divergence", "entropy"}
+        own = {"temperature", "entropy", "evaluations", "switched"}
     assert all(set(row) == common | own for row in seen)
 
 
-@both
+@each
 def test_verbose_writes_to_standard_error_only(kind, small, capsys):
     kind(0.01, positive_ratio=0.5, verbose=True).fit(small[0], small[2])
     out, err = capsys.readouterr()
@@ -160,7 +178,7 @@ def test_verbose_writes_to_standard_error_only(kind, small, capsys):
     assert "objective" in err
 
 
-@both
+@pytest.mark.parametrize("kind", [TSVM, QNS3VM])
 def test_warm_start_ends_at_the_same_model(kind, small):
     X, _, y = small
     cold = kind(0.01, positive_ratio=0.5, tol=1e-10).fit(X, y)
@@ -168,11 +186,28 @@ def test_warm_start_ends_at_the_same_model(kind, small):
     warm.set_params(lam=0.01).fit(X, y)
     np.testing.assert_allclose(warm.coef_, cold.coef_, atol=1e-3)
     assert warm.objective_ == pytest.approx(cold.objective_, rel=1e-5)
+
+
+def test_annealing_from_a_warm_start_never_ends_above_it(small):
+    """The start is a point of the path, and the best one is descended from."""
+    X, _, y = small
+    model = DAS3VM(0.03, positive_ratio=0.5, tol=1e-10, warm_start=True).fit(X, y)
+    model.set_params(lam=0.01).fit(X, y)
+    first = model.objective_
+    for _ in range(3):
+        model.fit(X, y)
+        assert model.objective_ <= first * (1 + 1e-9)
+
+
+@both
+def test_warm_start_wants_the_same_columns(kind, small):
+    X, _, y = small
+    warm = kind(0.03, positive_ratio=0.5, warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match="warm_start"):
         warm.fit(X[:, :3], y)
 
 
-@both
+@each
 def test_a_fit_does_not_change_its_input(kind, small):
     X, y = small[0].copy(), small[2].copy()
     kind(0.01, positive_ratio=0.5).fit(X, y)

@@ -1,12 +1,14 @@
-"""Data and comparisons that the tests of TSVM and DAS3VM share."""
+"""Data and comparisons that the tests of the semi-supervised estimators share."""
 
 import numpy as np
 import pytest
 
-from dask_s3vm import DAS3VM, TSVM
+from dask_s3vm import DAS3VM, QNS3VM, TSVM
 
 BOTH = [TSVM, DAS3VM]
+ALL = [*BOTH, QNS3VM]
 both = pytest.mark.parametrize("kind", BOTH)
+each = pytest.mark.parametrize("kind", ALL)
 
 #: some sets here are small and their ratio is off; the warning has a test of its own
 quiet = pytest.mark.filterwarnings("ignore:.*may have collapsed:UserWarning")

@@ -1,18 +1,12 @@
 """The outer loop of TSVM: levels, descent, local optimality, and losses at any moment."""
 
 import itertools
-import types
 
 import numpy as np
 import pytest
 
 from dask_s3vm import L2SVM
-from dask_s3vm.engine import cluster
-from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine
-from dask_s3vm.engine.group import Group
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.engine.shard import Shard
-from dask_s3vm.exceptions import WorkerLostError
 from dask_s3vm.methods.base import History, TransductiveTask
 from dask_s3vm.methods.tsvm import FIRST_LEVEL, GROWTH, TSVMSettings, levels, train_tsvm
 
@@ -90,13 +84,27 @@ def test_the_objective_never_rises_within_a_level(medium, most):
     assert max(row["pairs"] for row in rows) <= (most or np.inf)
 
 
-def test_every_level_ends_when_nothing_switches(medium):
-    _, rows = train(*medium)
+@pytest.mark.parametrize("most", [None, 1, 5])
+def test_every_level_ends_when_nothing_switches(medium, most):
+    _, rows = train(*medium, max_switches=most)
     for level, of_level in itertools.groupby(rows[1:], key=lambda row: row["level"]):
         events = list(of_level)
         assert events[-1]["event"] == "switch"
-        assert events[-1]["pairs"] == 0
+        if most is not None:  # all pairs at once leave none at the same weights
+            assert events[-1]["pairs"] == 0
         assert level > 0
+
+
+def test_levels_that_change_nothing_cost_no_round(medium):
+    """Nearly all rows are outside the margin: w stays where it is until the cost is large."""
+    X, y = medium
+    rounds = []
+    for lam_u in (1e-5, 1e-3):
+        engine = ingest(X, y).place(np.arange(2))
+        train_tsvm(engine, task_of(y, 0.5), settings_of(lam_unlabeled=lam_u), None, History())
+        rounds.append(engine.rounds)
+    assert len(list(levels(1e-3))) > 15
+    assert rounds[1] <= rounds[0] + 6
 
 
 def test_the_history_says_what_was_done(medium):
@@ -180,55 +188,6 @@ def test_all_rows_of_one_sign_is_a_supervised_problem(medium, ratio):
 @pytest.mark.parametrize(("ratio", "n", "wanted"), [(0.5, 3, 2), (0.0, 7, 0), (1.0, 7, 7)])
 def test_the_number_of_positive_rows_is_rounded(ratio, n, wanted):
     assert TransductiveTask(1, np.ones(2), n, float(n), ratio).n_positive == wanted
-
-
-# losses: a real cluster engine over groups of this process, whose calls fail when told to
-
-
-class Losses:
-    """Stands in for a cluster; the call number `at` meets a lost worker."""
-
-    def __init__(self, source, monkeypatch):
-        self.source = source
-        self.calls, self.at = 0, None
-        monkeypatch.setattr(cluster, "call_all", self.call_all)
-        monkeypatch.setattr(cluster.time, "sleep", lambda seconds: None)
-
-    def place(self):
-        fresh = [
-            Shard(old.number, old.start, old.n_features, old.rows, old.codes, old.weights)
-            for old in self.source._group._shards
-        ]
-        n, half = len(fresh), len(fresh) // 2
-        groups = []
-        for part in (fresh[:half], fresh[half:]):
-            actor = types.SimpleNamespace(group=Group(part, n, 1), future=None)
-            groups.append(ActorGroup(actor, part[0].number, part[-1].number + 1, n))
-        return groups
-
-    def call_all(self, client, actors, method, args):
-        if method == "close":
-            return []
-        self.calls += 1
-        if self.calls == self.at:
-            getattr(actors[0].group, method)(*args)  # one worker is done, the other one is gone
-            raise WorkerLostError("gone")
-        return [getattr(actor.group, method)(*args) for actor in actors]
-
-    def engine(self, at=None):
-        self.calls, self.at = 0, at
-        client = types.SimpleNamespace(cancel=lambda futures: None)
-        return ClusterEngine(client, self.place, self.source.layout)
-
-
-@pytest.fixture
-def losses(monkeypatch):
-    """Maker of `Losses` over rows."""
-
-    def make(X, y):
-        return Losses(ingest(X, y).place(np.arange(int(y.max()) + 1)), monkeypatch)
-
-    return make
 
 
 def trained_bits(engine, y, positives, **more):

@@ -8,12 +8,9 @@ from hypothesis import strategies as st
 
 from dask_s3vm.engine import select as select_module
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.problems.transductive import (
-    TransductiveProblem,
-    label_bits,
-    restore_labels,
-    set_known_targets,
-)
+from dask_s3vm.problems.quadratic import active_rows
+from dask_s3vm.problems.switching import label_bits, restore_labels
+from dask_s3vm.problems.transductive import TransductiveProblem, set_known_targets
 
 LAM = 0.02
 COSTS = np.array([0.4, 0.6])
@@ -48,6 +45,21 @@ def write_labels(shard, labels):
 
 def labels_of(problem):
     return np.concatenate(problem.engine.each(lambda shard: shard.state["target"].copy()))
+
+
+def active_of(problem, point):
+    return [rows.tolist() for rows in problem.engine.each(active_rows_copy, point.slot)]
+
+
+def active_rows_copy(shard, slot):
+    return active_rows(shard, slot).copy()
+
+
+def assert_same_point(found, wanted):
+    """What was carried over is what an evaluation finds."""
+    assert found.value == pytest.approx(wanted.value, rel=1e-12, abs=1e-15)
+    np.testing.assert_allclose(found.gradient, wanted.gradient, rtol=1e-10, atol=1e-12)
+    assert found.n_active == wanted.n_active
 
 
 def switched_by_sorting(outputs, codes, labels, most):
@@ -87,7 +99,7 @@ def test_a_switch_is_that_of_sorted_lists(rows, most, gather):
     problem = problem_with_outputs(outputs, codes, labels)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(select_module, "GATHER", gather)
-        pairs = problem.switch(problem.evaluate(ONE), most)
+        pairs, _ = problem.switch(problem.evaluate(ONE), most)
     wanted, n_wanted = switched_by_sorting(outputs, codes, labels, most)
     assert pairs == n_wanted
     assert labels_of(problem).tolist() == wanted.tolist()
@@ -99,15 +111,18 @@ def test_a_switch_lowers_the_objective_and_keeps_the_balance(rows, most):
     outputs, codes, labels = rows
     problem = problem_with_outputs(outputs, codes, labels)
     before = problem.evaluate(ONE)
-    pairs = problem.switch(before, most)
+    pairs, moved = problem.switch(before, most)
+    shown = active_of(problem, moved)
     after = problem.evaluate(ONE)
+    assert_same_point(moved, after)
+    assert shown == active_of(problem, after)
     assert labels_of(problem).sum() == labels.sum()
     if pairs:
-        assert after.value < before.value or np.ptp(outputs) < 1e-12
+        assert after.value <= before.value  # the same where outputs differ by next to nothing
     else:
         assert after.value == before.value
     if most is None:
-        assert problem.switch(after, None) == 0
+        assert problem.switch(after, None)[0] == 0
 
 
 @given(rows=rows(), seed=st.integers(0, 10**6))
@@ -118,8 +133,10 @@ def test_a_switch_of_weighted_rows_does_not_raise_the_objective(rows, seed):
     weights = np.random.default_rng(seed).uniform(0.1, 3, len(codes))
     problem = problem_with_outputs(outputs, codes, labels, weights)
     before = problem.evaluate(ONE)
-    problem.switch(before, None)
-    assert problem.evaluate(ONE).value <= before.value * (1 + 1e-12)
+    _, moved = problem.switch(before, None)
+    after = problem.evaluate(ONE)
+    assert_same_point(moved, after)
+    assert after.value <= before.value * (1 + 1e-12)
 
 
 def test_switching_is_repeated_in_either_slot():
@@ -130,7 +147,7 @@ def test_switching_is_repeated_in_either_slot():
     far = problem.evaluate(-2 * ONE)
     near = problem.evaluate(ONE, beside=far)
     assert near.slot == 1
-    assert problem.switch(near, 5) == 5
+    assert problem.switch(near, 5)[0] == 5
     wanted, _ = switched_by_sorting(outputs, codes, labels, 5)
     assert labels_of(problem).tolist() == wanted.tolist()
 
@@ -223,6 +240,29 @@ def test_the_transductive_value_has_every_row_on_its_own_side(setting, rng):
         point = problem.evaluate(w)
         assert problem.transductive_value(point) == pytest.approx(f(w, True), rel=1e-12)
         assert problem.transductive_value(point) <= point.value * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("cost", [0.05, 0.31, 1e-7])
+def test_a_point_is_carried_to_another_cost(setting, rng, cost):
+    problem, _ = setting
+    w, p = rng.normal(size=10), rng.normal(size=10)
+    point = problem.evaluate(w)
+    carried = problem.at_cost(point, problem.labelled_part(point), cost)
+    problem.set_unlabeled_cost(cost)
+    product = problem.hessian_product(carried, p)
+    again = problem.evaluate(w)
+    assert_same_point(carried, again)
+    np.testing.assert_array_equal(product[0], problem.hessian_product(again, p)[0])
+
+
+def test_the_labelled_part_is_all_there_is_without_unlabelled_rows(setting, rng):
+    problem, _ = setting
+    w = rng.normal(size=10)
+    part = problem.labelled_part(problem.evaluate(w))
+    problem.set_unlabeled_cost(0.0)
+    alone = problem.evaluate(w)
+    assert part.loss == pytest.approx(alone.value - 0.5 * LAM * w @ w, rel=1e-12)
+    np.testing.assert_allclose(part.gradient, alone.gradient - LAM * w, rtol=1e-10, atol=1e-13)
 
 
 def test_a_cost_of_nothing_leaves_unlabelled_rows_out(setting, rng):

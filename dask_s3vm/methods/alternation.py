@@ -1,0 +1,88 @@
+"""Weights for given labels, labels for given weights, in turn: what TSVM and DA end with.
+
+Either half lowers the objective, so it ends after finitely many steps. Solves begin loosely; the
+gap shrinks whenever the labels rest.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dask_s3vm.problems.base import Point
+from dask_s3vm.problems.transductive import TransductiveProblem
+from dask_s3vm.solvers.newton import finite_newton, is_near, preconditioner
+
+#: Factor by which the relative gap shrinks when labels rest.
+TIGHTER = 0.1
+
+#: Changes labels at a point: (how many, the point with the new ones).
+Relabel = Callable[[Point], tuple[int, Point]]
+
+#: Takes what was done: "retrain" or "switch", Newton steps, CG steps, labels changed.
+Report = Callable[[str, int, int, int], None]
+
+
+class Alternation:
+    """A transductive problem under way, at the point that has been reached.
+
+    Parameters
+    ----------
+    problem : the problem.
+    tol, max_iter : relative gap at the very end; most Newton steps per solve.
+    """
+
+    def __init__(self, problem: TransductiveProblem, tol: float, max_iter: int) -> None:
+        self.problem = problem
+        self.point: Point
+        self.n_newton = 0
+        self.termination = "converged"
+        self._tol = tol
+        self._max_iter = max_iter
+        self._scale: np.ndarray
+
+    def arrive_at(self, w: np.ndarray) -> None:
+        """Evaluate the point to go on from, and scale the problem as it is there."""
+        problem = self.problem
+        self.point = point = problem.step(lambda: problem.evaluate(w))
+        self._scale = problem.step(lambda: preconditioner(problem, point))
+
+    def settle(self, gap: float, last: bool, relabel: Relabel, once: bool, report: Report) -> None:
+        """Alternate until labels rest.
+
+        Parameters
+        ----------
+        gap : relative gap of the solves.
+        last : whether to go on from there to `tol`.
+        relabel : changes labels.
+        once : whether a second change of labels at the same weights would find nothing to do.
+        report : takes each half step.
+        """
+        gap = max(gap, self._tol)
+        while True:
+            self.retrain(gap, report)
+            changed = self._change_labels(relabel)
+            report("switch", 0, 0, changed)
+            rests = not changed or (once and is_near(self.problem, self.point, gap))
+            if rests and (not last or gap <= self._tol):
+                return
+            if rests:
+                gap = max(TIGHTER * gap, self._tol)
+
+    def _change_labels(self, relabel: Relabel) -> int:
+        problem, origin = self.problem, self.point
+        changed, self.point = problem.step(lambda: relabel(problem.current(origin)))
+        return changed
+
+    def retrain(self, gap: float, report: Report) -> None:
+        """Solve for the present labels."""
+        result = finite_newton(
+            self.problem, self.point, max(gap, self._tol), self._max_iter, scale=self._scale
+        )
+        self.point, self.termination = result.point, result.termination
+        self.n_newton += result.n_iter
+        report("retrain", result.n_iter, result.cg_steps, 0)
+
+    def transductive_value(self) -> float:
+        """Objective with each unlabelled row on the side of its own output."""
+        problem, point = self.problem, self.point
+        return problem.step(lambda: problem.transductive_value(problem.current(point)))

@@ -1,0 +1,73 @@
+"""The stages of QN-S3VM, and losses of workers at any moment."""
+
+import numpy as np
+import pytest
+
+from dask_s3vm.engine.ingest import ingest
+from dask_s3vm.methods.base import History, TransductiveTask
+from dask_s3vm.methods.qn import STAGES, QNSettings, train_qn
+
+pytestmark = pytest.mark.usefixtures("tiny_shards")
+
+
+@pytest.fixture(scope="module")
+def medium():
+    """200 rows of three classes, 30 labelled, several shards."""
+    rng = np.random.default_rng(6)
+    truth = rng.permutation(np.arange(200) % 3)
+    X = rng.normal(size=(200, 6)) + 2.0 * np.eye(6)[truth]
+    return X, np.where(np.arange(200) < 30, truth, -1)
+
+
+def train(engine, history, positive=1, start=None, **more):
+    task = TransductiveTask(positive, np.full(3, 1 / 30), 170, 170.0, 1 / 3)
+    wanted = {
+        "lam": 0.02, "lam_unlabeled": 0.8, "stages": STAGES, "offset": "free", "tol": 1e-6,
+        "gtol": 1e-9, "max_iter": 500,
+    }  # fmt: skip
+    return train_qn(engine, task, QNSettings(**(wanted | more)), start, history)
+
+
+def trained_bits(engine):
+    history = History()
+    found = [train(engine, history, positive) for positive in (0, 1, 2)]
+    numbers = [(one.w.tobytes(), one.objective, one.n_iter, one.termination) for one in found]
+    return numbers, [{**row, "seconds": 0} for row in history.rows]
+
+
+def test_a_loss_at_any_moment_changes_no_bit(losses, medium):
+    world = losses(*medium)
+    wanted = trained_bits(world.engine())
+    total = world.calls
+    assert total > 100
+    for at in range(1, total + 1, total // 25):
+        engine = world.engine(at)
+        assert trained_bits(engine) == wanted, f"lost at call {at}"
+        assert engine.generation == 1
+
+
+def test_the_last_stage_takes_steps_even_if_they_promise_little(medium):
+    """A stage that is all but the same as the last one is not taken for solved at once."""
+    engine = ingest(*medium).place(np.arange(3))
+    history = History()
+    train(engine, history, stages=(0.0, 0.999999, 1.0), tol=1e-3)
+    assert sum(row["stage"] == 2 for row in history.rows) >= 4
+    engine.close()
+
+
+@pytest.mark.parametrize("offset", ["balanced", "free", "none"])
+def test_a_start_at_the_solution_stays_there(medium, offset):
+    engine = ingest(*medium).place(np.arange(3))
+    first = train(engine, History(), offset=offset, tol=1e-10)
+    again = train(engine, History(), start=first.w, stages=(1.0,), offset=offset, tol=1e-10)
+    assert again.objective == pytest.approx(first.objective, rel=1e-9)
+    np.testing.assert_allclose(again.w, first.w, atol=1e-4)
+    assert again.n_iter < 10
+    engine.close()
+
+
+def test_every_evaluation_is_one_round(medium):
+    engine = ingest(*medium).place(np.arange(3))
+    solution = train(engine, History())
+    assert engine.rounds == solution.n_iter + 3  # targets, costs, mean
+    engine.close()
