@@ -41,7 +41,7 @@ def work_of(estimator: Any) -> dict[str, Any]:
         return {"loo_error": float(estimator.loo_errors_.min())}
     if "flips" in rows[0]:
         return {"restarts": len(rows), "flips": sum(row["flips"] for row in rows)}
-    if "stage" in rows[0]:
+    if "n_waiting" in rows[0]:
         return {"stages": estimator.n_iter_, "rounds": estimator.n_rounds_}
     if "cg_steps" not in rows[0]:
         return {"evaluations": len(rows)}
