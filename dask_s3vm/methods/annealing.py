@@ -36,7 +36,7 @@ MAX_EVALUATIONS = 500
 
 #: A temperature is left when |gradient|^2 / (2 lam) is below this part of the objective: the gap to
 #: the minimum, were the function convex.
-REST = 1e-4
+REST = 1e-5
 
 #: While p is nearly r everywhere, with this part of the largest entropy, a rough w will do.
 UNDECIDED = 0.9
