@@ -12,6 +12,8 @@ from dask_s3vm._version import __version__
 _PUBLIC = {
     "DAS3VM": "dask_s3vm.estimators",
     "L2SVM": "dask_s3vm.estimators",
+    "QPS3VM": "dask_s3vm.estimators",
+    "SubmodularS3VM": "dask_s3vm.estimators",
     "TSVM": "dask_s3vm.estimators",
     "l2svm_path": "dask_s3vm.estimators",
     "load_model": "dask_s3vm.io",

@@ -85,6 +85,10 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             _labels_or, y, predicted, classes=self.classes_, dtype=self.classes_.dtype
         )
 
+    def _in_chunks(self, labels: np.ndarray, X: Any, block_rows: tuple[int, ...]) -> Any:
+        """Labels of the rows of X as they are, or as a dask array in its chunks if X is one."""
+        return da.from_array(labels, chunks=(block_rows,)) if is_dask(as_array(X)) else labels
+
     def __sklearn_tags__(self) -> Any:
         """Sparse input is welcome."""
         tags = super().__sklearn_tags__()

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._progress import callbacks_of
+from dask_s3vm.estimators._ratio import positive_ratios
 from dask_s3vm.methods.balance import n_predicted_positive, ratio_threshold
 from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask, collect
 from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
@@ -71,7 +72,7 @@ class TransductiveS3VM(LinearS3VM):
         """
         with self._placed(X, y, sample_weight) as rows:
             history = History(callbacks_of(self.callbacks, self.verbose))
-            ratios = self._ratios(rows)
+            ratios = positive_ratios(rows, self.positive_ratio)
             shift = np.zeros(len(rows.positives))
             if self._is_supervised(rows):
                 settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
@@ -108,18 +109,6 @@ class TransductiveS3VM(LinearS3VM):
             )
             return True
         return self.lam_unlabeled == 0
-
-    def _ratios(self, rows: Placed) -> list[float]:
-        """Share of positive rows among the unlabelled, for each binary problem."""
-        if self.positive_ratio is None:
-            share = rows.totals.weights / rows.totals.weights.sum()
-            return [float(share[positive]) for positive in rows.positives]
-        if len(rows.classes) > 2:
-            raise ValueError(
-                f"positive_ratio={self.positive_ratio} is for two classes, y has "
-                f"{len(rows.classes)}; leave it None to take the shares of the labelled rows"
-            )
-        return [float(self.positive_ratio)]
 
     def _balance(self, rows: Placed, task: TransductiveTask, solution: BinarySolution) -> float:
         """How far to move the threshold; warns where the predictions are far from the ratio."""

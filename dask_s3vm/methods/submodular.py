@@ -1,0 +1,118 @@
+"""S-QP-S3VM: greedy on a monotone submodular set function (Emara & Kantardzic, section III).
+
+Plain greedy (Algorithm 1) reaches at least 1 - 1/e of the largest value (Theorem 2). It is run
+lazily, on distinct rows with their numbers, and gives the same set.
+
+Rows that are too many to bring together: GreeDi (Mirzasoleiman et al., Distributed Submodular
+Maximization, 2013). Every shard runs greedy on its own rows, and greedy picks among what these have
+picked. With m shards that pick k rows each the value is at least (1 - 1/e)^2 / min(m, k) of the
+largest in the worst case; where rows are spread over the shards at random, (1 - 1/e) / 2 on average
+(Barbosa et al., 2015). Here k is a share r of all rows, more than a shard has: a shard picks a
+share of its own rows that is at least r. What was reached is proven after the fact: by
+submodularity no set has more than S(A) + the k largest gains at A (`proven_share`).
+"""
+
+import time
+from dataclasses import dataclass
+
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.methods.base import History, TransductiveTask
+from dask_s3vm.methods.found_labels import FoundLabels
+from dask_s3vm.problems.label_sums import kernel_bounds, label_sums
+from dask_s3vm.problems.submodular import (
+    SetFunction,
+    bits_of_rows,
+    distinct_bytes,
+    gather_items,
+    gather_picked,
+    picking_of,
+    proven_share,
+)
+
+#: Shards pick so many times the share of rows that is wanted, if that fits.
+MORE = 2.0
+
+
+@dataclass(frozen=True)
+class SubmodularSettings:
+    """Parameters: see `estimators.SubmodularS3VM`.
+
+    cost : C*.
+    scheme : "exact", "greedi", or "auto": exact if the distinct rows fit.
+    max_bytes : size of distinct rows that may come together.
+    """
+
+    cost: float
+    center: bool
+    scheme: str
+    max_bytes: int
+
+
+@dataclass(frozen=True)
+class PickedLabels(FoundLabels):
+    """Labels that greedy found.
+
+    value : S of the set.
+    proven : the part of the largest value that it is at least.
+    scheme : "exact" or "greedi".
+    """
+
+    value: float
+    proven: float
+    scheme: str
+
+
+def pick_labels(
+    engine: Engine, task: TransductiveTask, settings: SubmodularSettings, history: History
+) -> PickedLabels:
+    """Find labels for one binary problem; `task.costs` are C times the weights of the classes.
+
+    `history` takes one row.
+    """
+
+    def advance() -> tuple[PickedLabels, dict[str, object]]:
+        began = time.perf_counter()
+        sums = label_sums(engine, task.positive, task.costs, settings.cost, settings.center)
+        function = SetFunction(sums, *kernel_bounds(engine, sums))
+        picking = picking_of(function)
+        scheme, keep = _scheme(engine, task.ratio, settings)
+        exact = scheme == "exact"
+        items = gather_items(engine) if exact else gather_picked(engine, picking, keep)
+        used, computed = items.pick(picking, task.n_positive)
+        picks, raw = items.picked(used), items.sum(used, len(picking.q))
+        value = function.value(raw)
+        proven = proven_share(engine, function, raw, picks)
+        found = PickedLabels(
+            bits_of_rows(engine, picks),
+            sums.value(raw),
+            sums.direction(raw),
+            len(picks),
+            value,
+            proven,
+            scheme,
+        )
+        row = {
+            "event": scheme,
+            "objective": found.objective,
+            "value": value,
+            "proven": proven,
+            "distinct_rows": len(items.starts) - 1,
+            "picks": len(picks),
+            "gains_computed": computed,
+            "seconds": time.perf_counter() - began,
+        }
+        return found, row
+
+    found, row = engine.step(advance)
+    history.add({"class": task.positive, **row})
+    return found
+
+
+def _scheme(engine: Engine, ratio: float, settings: SubmodularSettings) -> tuple[str, float]:
+    """Which scheme, and the share of its rows that a shard picks; both follow from the data."""
+    if settings.scheme == "exact":
+        return "exact", 1.0
+    total = distinct_bytes(engine)
+    if settings.scheme == "auto" and total <= settings.max_bytes:
+        return "exact", 1.0
+    return "greedi", max(ratio, min(MORE * ratio, settings.max_bytes / max(total, 1), 1.0))
