@@ -80,8 +80,8 @@ def pick_labels(
         items = gather_items(engine) if exact else gather_picked(engine, picking, keep)
         used, computed = items.pick(picking, task.n_positive)
         picks, raw = items.picked(used), items.sum(used, len(picking.q))
-        value = function.value(raw)
-        proven = proven_share(engine, function, raw, picks)
+        value = float(function.value(raw))
+        proven = float(proven_share(engine, function, raw, picks))
         found = PickedLabels(
             bits_of_rows(engine, picks),
             sums.value(raw),

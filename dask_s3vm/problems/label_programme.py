@@ -110,7 +110,9 @@ class LabelProgramme:
         """Set up a point again if its row state is gone."""
         if point.vertex is None or point.generation == self.engine.generation:
             return point
-        return self._point(point.vertex, point.slot, rescore=True)
+        self._point(point.vertex, point.slot, rescore=True)
+        # sums and value as they were: swaps have added to them in another order
+        return replace(point, generation=self.engine.generation)
 
     def near(self, point: ProgrammePoint) -> Near | None:
         """Rows near the threshold, for swaps; None if one side is empty.
