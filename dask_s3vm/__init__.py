@@ -15,6 +15,7 @@ _PUBLIC = {
     "QPS3VM": "dask_s3vm.estimators",
     "SubmodularS3VM": "dask_s3vm.estimators",
     "TSVM": "dask_s3vm.estimators",
+    "UnitScaler": "dask_s3vm.features",
     "l2svm_path": "dask_s3vm.estimators",
     "load_model": "dask_s3vm.io",
     "save_model": "dask_s3vm.io",

@@ -18,7 +18,7 @@ def blocks_of(dense):
 
 
 def plain_greedy(Z, q, rise, n_picks):
-    """Algorithm 1 of the paper, word by word: all gains for every pick, the lowest row of equals."""
+    """Algorithm 1 of the paper: all gains for every pick, and the lowest row of equal ones."""
     chosen, order = np.zeros(len(Z), dtype=bool), []
     for _ in range(n_picks):
         gains = Z @ (q + rise * Z[chosen].sum(axis=0)) + 0.5 * rise * (Z**2).sum(axis=1)

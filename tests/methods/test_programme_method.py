@@ -169,7 +169,7 @@ def test_a_loss_at_any_moment_changes_no_bit(monkeypatch, n_classes):
     wanted = found_bits(world.engine(), y, n_classes)
     total = world.calls
     assert total > 50
-    for at in range(1, total + 1, max(1, total // 40)):
+    for at in range(1, total + 1, max(1, total // 20)):
         engine = world.engine(at)
         assert found_bits(engine, y, n_classes) == wanted, f"lost at call {at}"
         assert engine.generation == 1

@@ -105,7 +105,7 @@ def test_edits_are_part_of_a_vertex():
     order = np.argsort(case.X[case.free][:, 0], kind="stable")
     last = Ranked(case.X[case.free][order[3], 0], int(rows[order[3]]))
     edits = {int(rows[order[0]]): 0.0, int(rows[order[8]]): 1.0}
-    P, point = shares(case, engine, Vertex(np.array([1.0, 0, 0, 0]), last, 0.5, edits))
+    P, _ = shares(case, engine, Vertex(np.array([1.0, 0, 0, 0]), last, 0.5, edits))
     wanted = np.zeros(case.u)
     wanted[order[[1, 2, 3, 8]]] = [1.0, 1.0, 0.5, 1.0]
     assert P.tolist() == wanted.tolist()
