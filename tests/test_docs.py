@@ -32,7 +32,7 @@ def test_first_python_blocks_of_the_readme_run():
         assert scope["model"].termination_ == "converged"
 
 
-@pytest.mark.parametrize("name", ["_da", "_l2svm", "_tsvm"])
+@pytest.mark.parametrize("name", ["_da", "_l2svm", "_qp", "_submodular", "_tsvm"])
 def test_docstring_examples(name):
     failed, tried = doctest.testmod(importlib.import_module(f"dask_s3vm.estimators.{name}"))
     assert tried > 0

@@ -24,17 +24,22 @@ def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--gamma", type=float, help="Parameter of rbf (or --sigma) and others."),
         click.option("--degree", type=float, help="Degree of poly; default 3."),
         click.option("--coef0", type=float, help="Constant of poly and sigmoid; default 1."),
-        click.option("--seed", type=click.IntRange(0), help="Draws the landmarks of a kernel."),
+        click.option("--seed", type=click.IntRange(0), help="Draws landmarks and random starts."),
     ]
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def kernel_parameters(kernel: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of an estimator; an option that would have no effect is refused."""
+def kernel_parameters(kernel: str, given: dict[str, Any], random: bool = False) -> dict[str, Any]:
+    """Parameters of an estimator; an option that would have no effect is refused.
+
+    random : whether the method draws something itself, so that a seed has an effect.
+    """
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen:
+        if name == "seed" and random:
+            continue
         if kernel == "linear" or kernel not in _ONLY_FOR.get(name, (kernel,)):
             option = name.replace("_", "-")
             raise click.UsageError(f"--{option} has no effect with --kernel {kernel}")

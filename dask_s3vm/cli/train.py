@@ -12,13 +12,16 @@ from dask_s3vm.cli.errors import BadData, told_plainly
 from dask_s3vm.cli.kernel import kernel_options, kernel_parameters
 from dask_s3vm.cli.tables import show
 
-_SEMI = ("lam_unlabeled", "positive_ratio", "threshold")
+_SEMI = ("lam", "lam_unlabeled", "positive_ratio", "threshold")
+_LABELS = ("C", "C_unlabeled", "positive_ratio", "center")
 
 #: Method -> its estimator, and the options that only some methods have.
 METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "l2svm": ("L2SVM", ()),
+    "l2svm": ("L2SVM", ("lam",)),
     "tsvm": ("TSVM", (*_SEMI, "max_switches")),
     "da": ("DAS3VM", _SEMI),
+    "qp": ("QPS3VM", (*_LABELS, "n_restarts")),
+    "sqp": ("SubmodularS3VM", (*_LABELS, "scheme")),
 }
 
 
@@ -26,9 +29,14 @@ METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
 @click.argument("data", nargs=-1, required=True)
 @click.option("--method", type=click.Choice(sorted(METHODS)), default="l2svm", show_default=True)
 @click.option("--model", default="model.npz", show_default=True, help="Model file to write.")
-@click.option("--lam", type=float, default=1e-3, show_default=True, help="Regularisation.")
+@click.option("--lam", type=float, help="Regularisation (l2svm, tsvm, da); default 1e-3.")
 @click.option("--lam-unlabeled", type=float, help="Weight of unlabelled rows (tsvm, da).")
-@click.option("--positive-ratio", type=float, help="Share of positive rows (tsvm, da).")
+@click.option("--C", "C", type=float, help="Cost of labelled rows (qp, sqp); default 1.")
+@click.option("--C-unlabeled", "C_unlabeled", type=float, help="Of unlabelled rows (qp, sqp).")
+@click.option("--positive-ratio", type=float, help="Share of positive rows (all but l2svm).")
+@click.option("--center/--no-center", default=None, help="See QPS3VM (qp, sqp).")
+@click.option("--n-restarts", type=int, help="Random starts (qp); --seed draws them.")
+@click.option("--scheme", type=click.Choice(["auto", "exact", "greedi"]), help="Greedy (sqp).")
 @click.option("--max-switches", type=int, help="Most pairs to switch at a time (tsvm).")
 @click.option("--threshold", type=click.Choice(["zero", "ratio"]), help="See TSVM (tsvm, da).")
 @click.option("--unlabeled", default="-1", show_default=True, help="Mark of unlabelled rows.")
@@ -45,9 +53,14 @@ def train(
     data: tuple[str, ...],
     method: str,
     model: str,
-    lam: float,
+    lam: float | None,
     lam_unlabeled: float | None,
+    C: float | None,
+    C_unlabeled: float | None,
     positive_ratio: float | None,
+    center: bool | None,
+    n_restarts: int | None,
+    scheme: str | None,
     max_switches: int | None,
     threshold: str | None,
     unlabeled: str,
@@ -74,8 +87,14 @@ def train(
 
     began = time.perf_counter()
     own = {
+        "lam": lam,
         "lam_unlabeled": lam_unlabeled,
+        "C": C,
+        "C_unlabeled": C_unlabeled,
         "positive_ratio": positive_ratio,
+        "center": center,
+        "n_restarts": n_restarts,
+        "scheme": scheme,
         "max_switches": max_switches,
         "threshold": threshold,
     }
@@ -88,9 +107,8 @@ def train(
         "seed": seed,
     }
     estimator = getattr(dask_s3vm, METHODS[method][0])(
-        lam=lam,
         **_options_of(method, own),
-        **kernel_parameters(kernel, of_kernel),
+        **kernel_parameters(kernel, of_kernel, random=bool(n_restarts)),
         unlabeled=_mark(unlabeled),
         class_weight=None if class_weight == "none" else class_weight,
         fit_intercept=intercept,
@@ -116,8 +134,8 @@ def train(
                 "rows": int(X.shape[0]),
                 "features": int(X.shape[1]),
                 "objective": estimator.objective_,
-                "newton_steps": estimator.n_iter_,
-                "cg_steps": sum(row["cg_steps"] for row in estimator.history_),
+                "newton_steps": _newton_steps(estimator),
+                "cg_steps": sum(row.get("cg_steps", 0) for row in estimator.history_),
                 "termination": estimator.termination_,
                 "read_s": round(read - began, 2),
                 "train_s": round(trained - read, 2),
@@ -136,6 +154,12 @@ def _options_of(method: str, given: dict[str, Any]) -> dict[str, Any]:
             option = name.replace("_", "-")
             raise click.UsageError(f"--{option} has no effect with --method {method}")
     return chosen
+
+
+def _newton_steps(estimator: Any) -> int:
+    """Newton steps of the SVM; `n_iter_` counts something else where labels are found first."""
+    trained = [row for row in estimator.history_ if row.get("event") == "train"]
+    return max((row["newton_steps"] for row in trained), default=estimator.n_iter_)
 
 
 def _mark(text: str) -> int | str | None:

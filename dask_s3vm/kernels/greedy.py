@@ -27,8 +27,8 @@ SLACK = 1e-6
 MAX_CENTRES = 32
 MAX_NUMBERS = 4_000_000
 
-#: Centres are chosen from so many rows.
-SAMPLE = 2048
+#: Rows that a centre is chosen from, for each centre.
+SAMPLE = 64
 
 #: Ends of classes of distances to the centre, as parts of the largest length of a row.
 RINGS = (0.02, 0.08, 0.25, 0.7)
@@ -39,10 +39,10 @@ def choose_centres(X: Rows, n: int, n_features: int) -> np.ndarray:
 
     Seeding of k-means++ on a sample of evenly spaced rows, with draws of its own.
     """
-    most = min(MAX_CENTRES, MAX_NUMBERS // max(n_features, 1), n // 64)
-    sample = np.unique(np.linspace(0, n - 1, SAMPLE).astype(np.int64)).astype(np.uint32)
+    most = min(MAX_CENTRES, MAX_NUMBERS // max(n_features, 1), n // SAMPLE)
     if most < 1:
-        return sample[:0]
+        return np.zeros(0, dtype=np.uint32)
+    sample = np.linspace(0, n - 1, SAMPLE * most).astype(np.uint32)  # most <= n / SAMPLE
     gram = gram_matrix(X, sample, n_features)
     square = np.diag(gram)
     draws = np.random.default_rng(0).random(most)

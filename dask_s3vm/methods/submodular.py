@@ -12,6 +12,7 @@ share of its own rows that is at least r. What was reached is proven after the f
 submodularity no set has more than S(A) + the k largest gains at A (`proven_share`).
 """
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -82,6 +83,8 @@ def pick_labels(
         picks, raw = items.picked(used), items.sum(used, len(picking.q))
         value = float(function.value(raw))
         proven = float(proven_share(engine, function, raw, picks))
+        if exact:  # Theorem 2
+            proven = max(proven, 1.0 - 1.0 / math.e)
         found = PickedLabels(
             bits_of_rows(engine, picks),
             sums.value(raw),

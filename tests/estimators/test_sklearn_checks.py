@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dask_s3vm import DAS3VM, L2SVM, TSVM
+from dask_s3vm import DAS3VM, L2SVM, QPS3VM, TSVM, SubmodularS3VM
 
 # the equivalence of weights and repetitions is checked to 1e-7: solve that far
 ESTIMATORS = [
@@ -16,6 +16,9 @@ SEMI_SUPERVISED = [
     DAS3VM(tol=1e-16),
     TSVM(kernel="rbf", sigma=2.0, tol=1e-16),
     DAS3VM(kernel="rbf", sigma=2.0, tol=1e-16),
+    QPS3VM(tol=1e-16),
+    SubmodularS3VM(tol=1e-16),
+    QPS3VM(kernel="rbf", sigma=2.0, tol=1e-16),
 ]
 
 
