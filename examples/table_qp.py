@@ -14,6 +14,7 @@ import argparse
 import gzip
 import time
 import warnings
+from array import array
 from pathlib import Path
 
 import numpy as np
@@ -70,17 +71,19 @@ def news20(folder):
 
 
 def kdd99(folder):
-    lines = []
+    numbers, words, attack = array("d"), [], []
     for name in ("kddcup.data_10_percent.gz", "kddcup_corrected_test.gz"):
         with gzip.open(folder / name, "rt") as stream:
-            lines += [line.rstrip().rstrip(".").split(",") for line in stream]
-    table = np.array(lines, dtype="U16")
-    words = [1, 2, 3]
-    numbers = table[:, [k for k in range(41) if k not in words]].astype(np.float64)
-    span = np.ptp(numbers, axis=0)
-    numbers = (numbers[:, span > 0] - numbers[:, span > 0].min(axis=0)) / span[span > 0]
-    marks = OneHotEncoder().fit_transform(table[:, words])
-    return sp.hstack([sp.csr_matrix(numbers), marks], format="csr"), table[:, 41] != "normal"
+            for line in stream:
+                first, *middle, label = line.rstrip().split(",")
+                numbers.append(float(first))
+                numbers.extend(map(float, middle[3:]))
+                words.append(middle[:3])
+                attack.append(label != "normal.")
+    values = np.frombuffer(numbers).reshape(len(words), -1)
+    values = UnitScaler().fit_transform(values)
+    marks = OneHotEncoder().fit_transform(words)
+    return sp.hstack([sp.csr_matrix(values), marks], format="csr"), np.array(attack)
 
 
 def draw(y, n_labels, rng):

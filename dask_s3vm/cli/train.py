@@ -21,7 +21,7 @@ METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
     "tsvm": ("TSVM", (*_SEMI, "max_switches")),
     "da": ("DAS3VM", _SEMI),
     "qp": ("QPS3VM", (*_LABELS, "n_restarts")),
-    "sqp": ("SubmodularS3VM", (*_LABELS, "scheme")),
+    "sqp": ("SubmodularS3VM", (*_LABELS, "pick", "scheme")),
 }
 
 
@@ -36,6 +36,7 @@ METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
 @click.option("--positive-ratio", type=float, help="Share of positive rows (all but l2svm).")
 @click.option("--center/--no-center", default=None, help="See QPS3VM (qp, sqp).")
 @click.option("--n-restarts", type=int, help="Random starts (qp); --seed draws them.")
+@click.option("--pick", type=click.Choice(["fewer", "positive"]), help="Which rows (sqp).")
 @click.option("--scheme", type=click.Choice(["auto", "exact", "greedi"]), help="Greedy (sqp).")
 @click.option("--max-switches", type=int, help="Most pairs to switch at a time (tsvm).")
 @click.option("--threshold", type=click.Choice(["zero", "ratio"]), help="See TSVM (tsvm, da).")
@@ -60,6 +61,7 @@ def train(
     positive_ratio: float | None,
     center: bool | None,
     n_restarts: int | None,
+    pick: str | None,
     scheme: str | None,
     max_switches: int | None,
     threshold: str | None,
@@ -94,6 +96,7 @@ def train(
         "positive_ratio": positive_ratio,
         "center": center,
         "n_restarts": n_restarts,
+        "pick": pick,
         "scheme": scheme,
         "max_switches": max_switches,
         "threshold": threshold,

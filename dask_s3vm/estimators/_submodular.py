@@ -42,6 +42,10 @@ class SubmodularS3VM(LabellingS3VM):
     positive_ratio : float or None, default=None
         r, the share of `classes_[1]` among the unlabelled rows. None: its share among the labelled
         rows, which for few labels is a rough guess. For more than two classes always that.
+    pick : {"fewer", "positive"}, default="fewer"
+        Which rows are picked: those of the class that has fewer of the unlabelled rows, or, as in
+        the paper, those of `classes_[1]`. The programme is the same, but not what greedy makes of
+        it.
     scheme : {"auto", "exact", "greedi"}, default="auto"
         "exact": the distinct unlabelled rows come together in the client, and the set is that of
         plain greedy, ties by row number. "greedi": the shards pick from their own rows first, and
@@ -94,7 +98,7 @@ class SubmodularS3VM(LabellingS3VM):
     objective_ : float or ndarray of shape (n_classes,)
         F, eq. (11), of the labels found; without unlabelled rows the objective of the SVM.
     set_value_ : float or ndarray of shape (n_classes,)
-        S of the rows that were picked.
+        S of the rows that were picked; with classes swapped if these are of `classes_[0]`.
     proven_share_ : float or ndarray of shape (n_classes,)
         The part of the largest S that `set_value_` is at least, proven for these data.
     scheme_ : str
@@ -139,10 +143,12 @@ class SubmodularS3VM(LabellingS3VM):
     True
     """
 
+    pick: str
     scheme: str
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LabellingS3VM._parameter_constraints,
+        "pick": [StrOptions({"fewer", "positive"})],
         "scheme": [StrOptions({"auto", "exact", "greedi"})],
     }
 
@@ -152,6 +158,7 @@ class SubmodularS3VM(LabellingS3VM):
         C_unlabeled: float | None = None,
         *,
         positive_ratio: float | None = None,
+        pick: str = "fewer",
         scheme: str = "auto",
         center: bool = True,
         fit_intercept: bool = True,
@@ -173,6 +180,7 @@ class SubmodularS3VM(LabellingS3VM):
         self.C = C
         self.C_unlabeled = C_unlabeled
         self.positive_ratio = positive_ratio
+        self.pick = pick
         self.scheme = scheme
         self.center = center
         self.fit_intercept = fit_intercept
@@ -194,7 +202,9 @@ class SubmodularS3VM(LabellingS3VM):
     def _find(
         self, rows: Placed, task: TransductiveTask, cost: float, history: History
     ) -> FoundLabels:
-        settings = SubmodularSettings(cost, self.center, self.scheme, _config.greedy_bytes())
+        settings = SubmodularSettings(
+            cost, self.center, self.pick, self.scheme, _config.greedy_bytes()
+        )
         return pick_labels(rows.engine, task, settings, history)
 
     def _keep_found(self, found: list[FoundLabels]) -> None:

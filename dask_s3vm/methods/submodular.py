@@ -1,5 +1,9 @@
 """S-QP-S3VM: greedy on a monotone submodular set function (Emara & Kantardzic, section III).
 
+Rows of the class that has fewer are picked: the programme is the same with classes swapped, there
+is less to do, and greedy errs less: on kdd99, where four rows of five are attacks, 94 % of the rows
+are labelled right where normal rows are picked, and 61 % where attacks are.
+
 Plain greedy (Algorithm 1) reaches at least 1 - 1/e of the largest value (Theorem 2). It is run
 lazily, on distinct rows with their numbers, and gives the same set.
 
@@ -15,6 +19,8 @@ submodularity no set has more than S(A) + the k largest gains at A (`proven_shar
 import math
 import time
 from dataclasses import dataclass
+
+import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import History, TransductiveTask
@@ -39,12 +45,14 @@ class SubmodularSettings:
     """Parameters: see `estimators.SubmodularS3VM`.
 
     cost : C*.
+    pick : "fewer" or "positive".
     scheme : "exact", "greedi", or "auto": exact if the distinct rows fit.
     max_bytes : size of distinct rows that may come together.
     """
 
     cost: float
     center: bool
+    pick: str
     scheme: str
     max_bytes: int
 
@@ -74,19 +82,26 @@ def pick_labels(
     def advance() -> tuple[PickedLabels, dict[str, object]]:
         began = time.perf_counter()
         sums = label_sums(engine, task.positive, task.costs, settings.cost, settings.center)
-        function = SetFunction(sums, *kernel_bounds(engine, sums))
+        n_picks = task.n_positive
+        swap = settings.pick == "fewer" and 2 * n_picks > task.n_unlabeled
+        if swap:
+            n_picks = task.n_unlabeled - n_picks
+        function = SetFunction(sums.swapped() if swap else sums, *kernel_bounds(engine, sums))
         picking = picking_of(function)
-        scheme, keep = _scheme(engine, task.ratio, settings)
+        scheme, keep = _scheme(engine, n_picks / task.n_unlabeled, settings)
         exact = scheme == "exact"
         items = gather_items(engine) if exact else gather_picked(engine, picking, keep)
-        used, computed = items.pick(picking, task.n_positive)
+        used, computed = items.pick(picking, n_picks)
         picks, raw = items.picked(used), items.sum(used, len(picking.q))
         value = float(function.value(raw))
         proven = float(proven_share(engine, function, raw, picks))
         if exact:  # Theorem 2
             proven = max(proven, 1.0 - 1.0 / math.e)
+        bits = bits_of_rows(engine, picks)
+        if swap:
+            bits, raw = [np.invert(part) for part in bits], sums.unlabeled - raw
         found = PickedLabels(
-            bits_of_rows(engine, picks),
+            bits,
             sums.value(raw),
             sums.direction(raw),
             len(picks),

@@ -16,7 +16,7 @@ where c_i is C times the weight of row i, and its gradient is dF/dp_j = z_j.v wi
 so that nothing but vectors of length d travels. Other kernels: z are their features.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -69,6 +69,10 @@ class LabelSums:
     def pull(self) -> np.ndarray:
         """g, (d,)."""
         return self.centred(self.labeled)
+
+    def swapped(self) -> "LabelSums":
+        """The same with classes swapped: F of 1 - P is then F(P) - C* g.t."""
+        return replace(self, labeled=-self.labeled)
 
     def centred(self, raw: np.ndarray) -> np.ndarray:
         """Sum of rows z, (d,), of a sum of raw rows."""

@@ -131,6 +131,30 @@ def test_what_greedy_reached_is_told(small):
     assert row["picks"] == model.n_iter_ == 55
 
 
+@pytest.mark.parametrize("center", [False, True])
+def test_fewer_rows_are_picked_or_the_positive_ones(small, center):
+    X, _, y = small
+    params = {"C_unlabeled": 0.2, "center": center, "tol": 1e-10}
+    few = SubmodularS3VM(**params, positive_ratio=0.8).fit(X, y)
+    many = SubmodularS3VM(**params, positive_ratio=0.8, pick="positive").fit(X, y)
+    assert (few.n_iter_, many.n_iter_) == (22, 88)
+    free = y < 0
+    for model in (few, many):
+        P, rest = model.transduction_[free], 1 - model.transduction_[free]
+        assert P.sum() == 88
+        Z = X - center * X[free].mean(axis=0)
+        Y = np.where(y[~free] == 1, 1, -1)
+        wanted = 0.5 * 0.2**2 * (rest @ Z[free]) @ (P @ Z[free])
+        wanted += 0.2 * (Y @ Z[~free]) @ (rest @ Z[free])
+        assert model.objective_ == pytest.approx(wanted, rel=1e-9)
+    # to pick the fewer is to pick the positive rows with classes swapped
+    names = np.array([1, 0, -1])[y]
+    other = SubmodularS3VM(**params, positive_ratio=0.2, pick="positive").fit(X, names)
+    assert np.array_equal(1 - other.transduction_, few.transduction_)
+    assert other.set_value_ == pytest.approx(few.set_value_)
+    np.testing.assert_allclose(-other.coef_, few.coef_, atol=1e-6)
+
+
 # GreeDi
 
 

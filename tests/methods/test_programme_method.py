@@ -148,7 +148,7 @@ def found_bits(engine, y, n_classes):
                 seeds = np.random.SeedSequence(0).spawn(2)
                 one = solve_programme(engine, task, ProgrammeSettings(0.3, True, seeds), history)
             else:
-                settings = SubmodularSettings(0.3, True, kind, 1 << 30)
+                settings = SubmodularSettings(0.3, True, "fewer", kind, 1 << 30)
                 one = pick_labels(engine, task, settings, history)
             found.append(one)
             trained = train_on_found(
