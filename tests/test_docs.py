@@ -27,7 +27,7 @@ def test_ci_runs_the_test_command_of_the_readme():
 
 def test_first_python_blocks_of_the_readme_run():
     scope = {}
-    for block in blocks("python")[:3]:
+    for block in blocks("python")[:4]:
         exec(block, scope)
         assert scope["model"].termination_ == "converged"
 

@@ -18,7 +18,7 @@ SEMI_SUPERVISED = [
     DAS3VM(kernel="rbf", sigma=2.0, tol=1e-16),
     QPS3VM(tol=1e-16),
     SubmodularS3VM(tol=1e-16),
-    QPS3VM(kernel="rbf", sigma=2.0, tol=1e-16),
+    QPS3VM(kernel="rbf", sigma=2.0, tol=1e-20),
 ]
 
 
