@@ -9,11 +9,16 @@ lazily, on distinct rows with their numbers, and gives the same set.
 
 Rows that are too many to bring together: GreeDi (Mirzasoleiman et al., Distributed Submodular
 Maximization, 2013). Every shard runs greedy on its own rows, and greedy picks among what these have
-picked. With m shards that pick k rows each the value is at least (1 - 1/e)^2 / min(m, k) of the
-largest in the worst case; where rows are spread over the shards at random, (1 - 1/e) / 2 on average
-(Barbosa et al., 2015). Here k is a share r of all rows, more than a shard has: a shard picks a
-share of its own rows that is at least r. What was reached is proven after the fact: by
-submodularity no set has more than S(A) + the k largest gains at A (`proven_share`).
+picked. Let B be the best set, and each of m shards pick a share c of its rows. By submodularity one
+shard has a part of B of value S(B) / m at least; its picks, c times as many as that part or more,
+reach 1 - exp(-c) of it; and greedy on all picks 1 - 1/e of what is best there:
+
+    S(A) >= (1 - 1/e) (1 - exp(-c)) S(B) / m
+
+That is the worst case (rows spread over shards at random do better: Barbosa et al., 2015). What was
+reached is proven after the fact: no set of k rows has more than S(A) and the k largest gains at A
+together (`proven_share`). Theirs is c u >= k; here k is a share of all rows, more than a shard has,
+and c is that share at least.
 """
 
 import math
