@@ -27,6 +27,11 @@ def local_bytes() -> int:
     return parse_bytes(dask.config.get("s3vm.local-bytes"))
 
 
+def greedy_bytes() -> int:
+    """Size of distinct rows up to which exact greedy brings them together."""
+    return parse_bytes(dask.config.get("s3vm.greedy-bytes"))
+
+
 def recovery_attempts() -> int:
     """How often a step is started again after workers were lost."""
     return int(dask.config.get("s3vm.recovery-attempts"))

@@ -27,12 +27,13 @@ def test_ci_runs_the_test_command_of_the_readme():
 
 def test_first_python_blocks_of_the_readme_run():
     scope = {}
-    for block in blocks("python")[:3]:
+    for block in blocks("python")[:4]:
         exec(block, scope)
         assert scope["model"].termination_ == "converged"
 
 
-DOCUMENTED = ["_clustering", "_da", "_l2svm", "_qn", "_rlsc", "_s2rlsc", "_star", "_tsvm"]
+DOCUMENTED = ["_clustering", "_da", "_l2svm", "_qn", "_qp", "_rlsc"]
+DOCUMENTED += ["_s2rlsc", "_star", "_submodular", "_tsvm"]
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)

@@ -24,11 +24,7 @@ def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--gamma", type=float, help="Parameter of rbf (or --sigma) and others."),
         click.option("--degree", type=float, help="Degree of poly; default 3."),
         click.option("--coef0", type=float, help="Constant of poly and sigmoid; default 1."),
-        click.option(
-            "--seed",
-            type=click.IntRange(0),
-            help="Draws the landmarks of a kernel, and starts of s2rlsc.",
-        ),
+        click.option("--seed", type=click.IntRange(0), help="Draws landmarks and random starts."),
     ]
     for option in reversed(options):
         command = option(command)

@@ -43,9 +43,14 @@ def work_of(estimator: Any) -> dict[str, Any]:
         return {"restarts": len(rows), "flips": sum(row["flips"] for row in rows)}
     if "n_waiting" in rows[0]:
         return {"stages": estimator.n_iter_, "rounds": estimator.n_rounds_}
-    if "cg_steps" not in rows[0]:
+    if not any("cg_steps" in row for row in rows):
         return {"evaluations": len(rows)}
-    work = {"newton_steps": estimator.n_iter_, "cg_steps": sum(row["cg_steps"] for row in rows)}
+    # where labels are found first, `n_iter_` counts other steps than those of the SVM on them
+    trained = [row["newton_steps"] for row in rows if row.get("event") == "train"]
+    work = {
+        "newton_steps": max(trained, default=estimator.n_iter_),
+        "cg_steps": sum(row.get("cg_steps", 0) for row in rows),
+    }
     if "evaluations" in rows[0]:
         work["evaluations"] = sum(row["evaluations"] for row in rows)
     return work

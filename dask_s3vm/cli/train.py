@@ -17,6 +17,7 @@ _NEWTON = (*_LINEAR, "tol", "max_iter")
 _SEMI = ("lam_unlabeled", "positive_ratio", "threshold", *_NEWTON)
 _WIDE = ("n_components", "random_state")  # landmarks, also for the linear kernel where X is wide
 _SEARCH = ("lam_unlabeled", "positive_ratio", "n_restarts", "patience", "balance_tol")
+_LABELS = ("C", "C_unlabeled", "positive_ratio", "center", "class_weight", "fit_intercept")
 _STAR = ("C", "confidence", "positive_ratio", "min_share", "solver", "tol", "max_iter")
 
 #: Method -> its estimator, and the options that only some methods have.
@@ -28,6 +29,8 @@ METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
     "rlsc": ("RLSC", (*_LINEAR, *_WIDE)),
     "s2rlsc": ("S2RLSC", (*_LINEAR, *_SEARCH, *_WIDE)),
     "star": ("STARSVM", _STAR),
+    "qp": ("QPS3VM", (*_LABELS, "tol", "max_iter", "n_restarts", "random_state")),
+    "sqp": ("SubmodularS3VM", (*_LABELS, "tol", "max_iter", "pick", "scheme")),
 }
 
 #: Parameter -> its option, where the names differ.
@@ -41,10 +44,14 @@ _OPTIONS = {"n_restarts": "restarts", "random_state": "seed", "fit_intercept": "
 @click.option("--lam", type=float, help="Regularisation; default 1e-3, rlsc and s2rlsc 1.")
 @click.option("--lam-unlabeled", type=float, help="Weight of unlabelled rows (not: l2svm, rlsc).")
 @click.option("--positive-ratio", type=float, help="Share of positive rows (likewise).")
+@click.option("--C", "C", type=float, help="Weight of the loss (qp, sqp, star); default 1.")
+@click.option("--C-unlabeled", "C_unlabeled", type=float, help="Of unlabelled rows (qp, sqp).")
+@click.option("--center/--no-center", default=None, help="See QPS3VM (qp, sqp).")
+@click.option("--pick", type=click.Choice(["fewer", "positive"]), help="Which rows (sqp).")
+@click.option("--scheme", type=click.Choice(["auto", "exact", "greedi"]), help="Greedy (sqp).")
 @click.option("--max-switches", type=int, help="Most pairs to switch at a time (tsvm).")
 @click.option("--threshold", type=click.Choice(["zero", "ratio"]), help="See TSVM (tsvm, da, qn).")
 @click.option("--offset", type=click.Choice(["balanced", "free"]), help="See QNS3VM (qn).")
-@click.option("--C", "C", type=float, help="Weight of the loss; default 1 (star).")
 @click.option("--confidence", type=float, help="What a later label counts; default 0.7 (star).")
 @click.option("--min-share", type=float, help="Least share of rows that a stage labels (star).")
 @click.option(
@@ -57,7 +64,7 @@ _OPTIONS = {"n_restarts": "restarts", "random_state": "seed", "fit_intercept": "
 @click.option(
     "--max-iter", type=int, help="Newton steps; default 100 (qn: evaluations; 500, star: 1000)."
 )
-@click.option("--restarts", type=int, help="Searches (s2rlsc); default 50.")
+@click.option("--restarts", type=int, help="Starts of s2rlsc (default 50) and qp (0).")
 @click.option("--patience", type=int, help="Stop after so many restarts in vain (s2rlsc).")
 @click.option("--balance-tol", type=float, help="Around --positive-ratio (s2rlsc); default 0.1.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -71,11 +78,15 @@ def train(
     model: str,
     lam: float | None,
     lam_unlabeled: float | None,
+    C: float | None,
+    C_unlabeled: float | None,
     positive_ratio: float | None,
+    center: bool | None,
+    pick: str | None,
+    scheme: str | None,
     max_switches: int | None,
     threshold: str | None,
     offset: str | None,
-    C: float | None,
     confidence: float | None,
     min_share: float | None,
     solver: str | None,
@@ -109,12 +120,16 @@ def train(
         "lam": lam,
         "class_weight": class_weight,
         "fit_intercept": intercept,
-        "C": C,
         "confidence": confidence,
         "min_share": min_share,
         "solver": solver,
         "lam_unlabeled": lam_unlabeled,
+        "C": C,
+        "C_unlabeled": C_unlabeled,
         "positive_ratio": positive_ratio,
+        "center": center,
+        "pick": pick,
+        "scheme": scheme,
         "max_switches": max_switches,
         "threshold": threshold,
         "offset": offset,

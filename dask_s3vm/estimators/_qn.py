@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import Placed
+from dask_s3vm.estimators._ratio import positive_ratios
 from dask_s3vm.estimators._transductive import TransductiveS3VM
 from dask_s3vm.methods.base import (
     BinarySolution,
@@ -239,7 +240,7 @@ class QNS3VM(TransductiveS3VM):
             settings = replace(settings, offset="free")
         solved = []
         for number, (positive, ratio) in enumerate(
-            zip(rows.positives, self._ratios(rows), strict=True)
+            zip(rows.positives, positive_ratios(self, rows), strict=True)
         ):
             task = TransductiveTask(
                 positive, rows.costs, totals.n_unlabeled, totals.unlabeled_weight, ratio

@@ -1,6 +1,5 @@
 """Semi-supervised regularised least-squares classification."""
 
-import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -9,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from dask_s3vm.estimators._base import LinearS3VM, Placed
+from dask_s3vm.estimators._base import LinearS3VM
 from dask_s3vm.estimators._least_squares import (
     Callbacks,
     LeastSquaresParameters,
@@ -17,6 +16,7 @@ from dask_s3vm.estimators._least_squares import (
     seed_of,
 )
 from dask_s3vm.estimators._progress import callbacks_of
+from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.estimators._rlsc import check_lams, copy_facts
 from dask_s3vm.methods.base import History, LinearSolution, collect
 from dask_s3vm.methods.restarts import SearchSettings, window_of
@@ -236,30 +236,6 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
         _fit_path(self, [self], X, y, sample_weight)
         return self
 
-    def _is_supervised(self, rows: Placed) -> bool:
-        """Whether there is nothing to learn from unlabelled rows."""
-        if rows.totals.n_unlabeled == 0 or rows.totals.unlabeled_weight == 0:
-            warnings.warn(
-                f"{type(self).__name__}: y has no unlabelled row (none is {self.unlabeled!r}, or "
-                "their weight is 0); the supervised RLSC is trained",
-                UserWarning,
-                stacklevel=4,
-            )
-            return True
-        return self.lam_unlabeled == 0
-
-    def _ratios(self, rows: Placed) -> list[float]:
-        """Share of positive rows among the unlabelled, for each binary problem."""
-        if self.positive_ratio is None:
-            share = rows.totals.weights / rows.totals.weights.sum()
-            return [float(share[positive]) for positive in rows.positives]
-        if len(rows.classes) > 2:
-            raise ValueError(
-                f"positive_ratio={self.positive_ratio} is for two classes, y has "
-                f"{len(rows.classes)}; leave it None to take the shares of the labelled rows"
-            )
-        return [float(self.positive_ratio)]
-
 
 def s2rlsc_path(
     X: Any, y: Any, lams: Sequence[float], *, sample_weight: Any = None, **params: Any
@@ -286,8 +262,8 @@ def _fit_path(guide: S2RLSC, models: list[S2RLSC], X: Any, y: Any, sample_weight
     population = check_population(guide.population)
     solved: list[tuple[LinearSolution, np.ndarray | None, list[dict[str, Any]]]] = []
     with guide._placed(X, y, sample_weight) as rows:
-        supervised = guide._is_supervised(rows)
-        ratios = guide._ratios(rows)
+        supervised = not has_unlabeled(guide, rows, 1) or guide.lam_unlabeled == 0
+        ratios = positive_ratios(guide, rows, 1)
         history = History(callbacks_of(guide.callbacks, guide.verbose))
         if supervised:
             lams = [model.lam for model in models]

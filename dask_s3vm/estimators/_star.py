@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._progress import callbacks_of
+from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.estimators._star_fit import Fitted, fit_exact, fit_sharded
 from dask_s3vm.exceptions import ConvergenceWarning
 from dask_s3vm.features import KernelMap
@@ -250,14 +251,8 @@ class STARSVM(LinearS3VM):
             return None
 
         with self._placed(X, y, sample_weight, make_map=make_map) as rows:
-            ratios = self._ratios(rows)
-            if rows.totals.n_unlabeled == 0:
-                warnings.warn(
-                    f"STARSVM: y has no unlabelled row (none is {self.unlabeled!r}, or their "
-                    "weight is 0); the supervised SVM is trained",
-                    UserWarning,
-                    stacklevel=2,
-                )
+            ratios = positive_ratios(self, rows)
+            has_unlabeled(self, rows)
             costs = [class_costs(self.C, ratio, self.weighting) for ratio in ratios]
             settings = StarSettings(
                 self.confidence,
@@ -277,18 +272,6 @@ class STARSVM(LinearS3VM):
         self._keep_fitted(fitted, history)
         self._keep_rows(X, rows, fitted)
         return self
-
-    def _ratios(self, rows: Placed) -> list[float]:
-        """Share of positive rows for each binary problem: a weight only, no constraint."""
-        if self.positive_ratio is None:
-            share = rows.totals.weights / rows.totals.weights.sum()
-            return [float(share[positive]) for positive in rows.positives]
-        if len(rows.classes) > 2:
-            raise ValueError(
-                f"positive_ratio={self.positive_ratio} is for two classes, y has "
-                f"{len(rows.classes)}; leave it None to take the shares of the labelled rows"
-            )
-        return [float(self.positive_ratio)]
 
     def _least_share(self, n_unlabeled: int) -> float:
         if self.min_share is None:

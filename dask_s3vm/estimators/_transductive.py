@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._progress import callbacks_of
-from dask_s3vm.exceptions import RatioWarning
-from dask_s3vm.methods.balance import n_predicted_positive, ratio_threshold, share_interval
+from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
+from dask_s3vm.methods.balance import n_predicted_positive, ratio_threshold
 from dask_s3vm.methods.base import (
     BinarySolution,
     History,
@@ -78,9 +78,9 @@ class TransductiveS3VM(LinearS3VM):
         """
         with self._placed(X, y, sample_weight) as rows:
             history = History(callbacks_of(self.callbacks, self.verbose))
-            ratios = self._ratios(rows)
+            ratios = positive_ratios(self, rows)
             shift = np.zeros(len(rows.positives))
-            if self._is_supervised(rows):
+            if not has_unlabeled(self, rows) or self.lam_unlabeled == 0:
                 solution = self._train_supervised(rows, history)
             else:
                 solved = []
@@ -108,45 +108,6 @@ class TransductiveS3VM(LinearS3VM):
             rows.engine, rows.costs, [self.lam], settings, rows.start, history
         )
         return solution
-
-    def _is_supervised(self, rows: Placed) -> bool:
-        """Whether there is nothing to learn from unlabelled rows."""
-        if rows.totals.n_unlabeled == 0 or rows.totals.unlabeled_weight == 0:
-            warnings.warn(
-                f"{type(self).__name__}: y has no unlabelled row (none is {self.unlabeled!r}, or "
-                "their weight is 0); the supervised SVM is trained",
-                UserWarning,
-                stacklevel=3,
-            )
-            return True
-        return self.lam_unlabeled == 0
-
-    def _ratios(self, rows: Placed) -> list[float]:
-        """Share of positive rows among the unlabelled, for each binary problem."""
-        if self.positive_ratio is None:
-            share = rows.totals.weights / rows.totals.weights.sum()
-            ratios = [float(share[positive]) for positive in rows.positives]
-            if len(ratios) == 1 and rows.totals.n_unlabeled:
-                self._warn_of_guess(ratios[0], int(rows.totals.counts.sum()))
-            return ratios
-        if len(rows.classes) > 2:
-            raise ValueError(
-                f"positive_ratio={self.positive_ratio} is for two classes, y has "
-                f"{len(rows.classes)}; leave it None to take the shares of the labelled rows"
-            )
-        return [float(self.positive_ratio)]
-
-    def _warn_of_guess(self, ratio: float, n_labels: int) -> None:
-        """Warn where labels are too few to tell the share of positive rows."""
-        low, high = share_interval(ratio, n_labels)
-        if high - low > FAR_OFF * 2.0 * min(ratio, 1.0 - ratio):
-            warnings.warn(
-                f"{type(self).__name__}: positive_ratio={ratio:.3g} is estimated from {n_labels} "
-                f"labelled rows, and may be anything from {low:.2g} to {high:.2g} (95 %); a wrong "
-                "ratio can double the error: give positive_ratio if it is known",
-                RatioWarning,
-                stacklevel=4,
-            )
 
     def _balance(self, rows: Placed, task: TransductiveTask, solution: BinarySolution) -> float:
         """How far to move the threshold; warns where the predictions are far from the ratio."""

@@ -4,10 +4,19 @@ kernel_map  landmarks and a basis, so that inner products of features are (nearl
 landmarks   which rows are landmarks, and the ranges of the columns, from X of any type
 block_map   the map as the engine sees it
 columns     the exact kernel, column by column, where all rows are in one process
+unit_scaler columns to [0, 1]
 blas        products that come out the same whatever the number of threads
 """
 
 from dask_s3vm.features.block_map import FeatureBlocks
 from dask_s3vm.features.kernel_map import KernelMap, check_kernel, fit_kernel_map, map_rows
+from dask_s3vm.features.unit_scaler import UnitScaler
 
-__all__ = ["FeatureBlocks", "KernelMap", "check_kernel", "fit_kernel_map", "map_rows"]
+__all__ = [
+    "FeatureBlocks",
+    "KernelMap",
+    "UnitScaler",
+    "check_kernel",
+    "fit_kernel_map",
+    "map_rows",
+]

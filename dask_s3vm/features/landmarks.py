@@ -56,7 +56,7 @@ def sample(X: Any, n_wanted: int | None, random_state: Any, with_range: bool) ->
         rows = plain_rows(X)
         _check_shape(rows.shape)
         chosen = draw_rows(rows.shape[0], n_wanted, random_state)
-        low, high = _range_of(rows) if with_range else (None, None)
+        low, high = range_of(rows) if with_range else (None, None)
         return Sample(rows if len(chosen) == rows.shape[0] else rows[chosen], low, high)
     X = one_column_block(X)
     blocks = list(X.to_delayed().ravel())
@@ -95,15 +95,15 @@ def _delayed(function: Any, *args: Any) -> Any:
 
 def _measure(block: Any, with_range: bool) -> tuple[int, Any]:
     rows = plain_rows(block)
-    return rows.shape[0], _range_of(rows) if with_range and rows.shape[0] else None
+    return rows.shape[0], range_of(rows) if with_range and rows.shape[0] else None
 
 
 def _pick(block: Any, numbers: np.ndarray, with_range: bool) -> tuple[Any, Any]:
     rows = plain_rows(block)
-    return rows[numbers], _range_of(rows) if with_range and rows.shape[0] else None
+    return rows[numbers], range_of(rows) if with_range and rows.shape[0] else None
 
 
-def _range_of(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+def range_of(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """Min and max of each column; what is not stored in sparse rows is a zero."""
     low, high = rows.min(axis=0), rows.max(axis=0)
     if sp.issparse(rows):

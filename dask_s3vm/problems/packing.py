@@ -32,6 +32,31 @@ def packed_rows(
     return packed, np.arange(len(active), dtype=np.uint32), cost[active]
 
 
+def copied_rows(rows: Rows, chosen: np.ndarray) -> Rows:
+    """Return a copy of the listed rows (uint32 numbers)."""
+    if not isinstance(rows, CSR):
+        return frozen(rows[chosen])
+    lengths = (rows.indptr[chosen + np.uint32(1)] - rows.indptr[chosen]).astype(np.int64)
+    return _pack_csr(rows, chosen, lengths)
+
+
+def stacked_rows(parts: list[Rows]) -> Rows:
+    """Put rows of several blocks, all sparse or all dense, on top of each other."""
+    if len(parts) == 1:
+        return parts[0]
+    sparse = [part for part in parts if isinstance(part, CSR)]
+    if not sparse:
+        return frozen(np.concatenate(parts))
+    ends = np.cumsum([0, *(len(part.indices) for part in sparse)])
+    starts = [
+        part.indptr[:-1].astype(np.int64) + end for part, end in zip(sparse, ends, strict=False)
+    ]
+    indptr = np.append(np.concatenate(starts), ends[-1]).astype(np.uint32)
+    indices = np.concatenate([part.indices for part in sparse])
+    values = np.concatenate([part.values for part in sparse])
+    return CSR(frozen(indptr), frozen(indices), frozen(values))
+
+
 def _pack_csr(rows: CSR, active: np.ndarray, lengths: np.ndarray) -> CSR:
     indptr = np.append(0, np.cumsum(lengths)).astype(np.uint32)
     indices = np.empty(indptr[-1], dtype=rows.indices.dtype)

@@ -3,7 +3,18 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dask_s3vm import DAS3VM, L2SVM, QNS3VM, RLSC, S2RLSC, STARSVM, TSVM, MaxMarginClustering
+from dask_s3vm import (
+    DAS3VM,
+    L2SVM,
+    QNS3VM,
+    QPS3VM,
+    RLSC,
+    S2RLSC,
+    STARSVM,
+    TSVM,
+    MaxMarginClustering,
+    SubmodularS3VM,
+)
 
 # the equivalence of weights and repetitions is checked to 1e-7: solve that far
 ESTIMATORS = [
@@ -28,6 +39,9 @@ SEMI_SUPERVISED = [
     STARSVM(sigma=2.0, tol=1e-16),
     STARSVM(kernel="linear", tol=1e-16, max_iter=100_000),
     STARSVM(solver="sharded", sigma=2.0, tol=1e-16, max_iter=100_000),
+    QPS3VM(tol=1e-16),
+    SubmodularS3VM(tol=1e-16),
+    QPS3VM(kernel="rbf", sigma=2.0, tol=1e-20),
 ]
 
 

@@ -1,0 +1,124 @@
+"""Columns to [0, 1], for rows of any kind: sparse rows stay sparse, dask arrays lazy."""
+
+from typing import Any
+
+import dask
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dask_s3vm.engine.ingest import is_dask
+from dask_s3vm.features.landmarks import one_column_block, plain_rows, range_of
+
+_FLOATS = [np.float64, np.float32]
+
+
+class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Scale each column to [0, 1].
+
+    Dense rows: ``(x - min) / (max - min)``, a column of one value to 0. Sparse rows are only
+    divided, so that zeros stay zeros: by the largest absolute value, which brings columns without
+    negative values to [0, 1] and others to [-1, 1]. If any block of a dask array is sparse, all are
+    scaled like that. scikit-learn's scalers do the same for arrays in memory; this one also takes
+    dask arrays, with blocks of any kind, in one pass to fit and lazily to transform.
+
+    Rows that were not there in `fit` may come to lie outside.
+
+    Attributes
+    ----------
+    data_min_, data_max_ : ndarray of shape (d,)
+        Smallest and largest value of each column, zeros that are not stored included.
+    offset_, scale_ : ndarray of shape (d,)
+        What is done: ``(x - offset_) * scale_``; `offset_` is 0 for sparse rows.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where X has them.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask_s3vm.features import UnitScaler
+    >>> UnitScaler().fit_transform(da.array([[1.0, 5.0], [3.0, 5.0], [2.0, 5.0]])).compute()
+    array([[0. , 0. ],
+           [1. , 0. ],
+           [0.5, 0. ]])
+    """
+
+    def fit(self, X: Any, y: Any = None) -> "UnitScaler":
+        """Find the ranges of the columns; for a dask array one computation over its blocks."""
+        if is_dask(X):
+            X = one_column_block(X)
+            facts_of = dask.delayed(_facts_of, pure=False)
+            facts = dask.compute(*(facts_of(block) for block in X.to_delayed().ravel()))
+            self.n_features_in_ = X.shape[1]
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        else:
+            X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS)
+            facts = (_facts_of(X),)
+        ranges = [pair for pair, _ in facts if pair is not None]
+        if not ranges:
+            raise ValueError("X is empty: it has no rows; wanted at least one")
+        self.data_min_ = np.min([low for low, _ in ranges], axis=0)
+        self.data_max_ = np.max([high for _, high in ranges], axis=0)
+        if not (np.isfinite(self.data_min_).all() and np.isfinite(self.data_max_).all()):
+            raise ValueError("X has NaN or infinite values; wanted finite ones")
+        if any(sparse for _, sparse in facts):
+            self.offset_ = np.zeros(self.n_features_in_)
+            reach = np.maximum(np.abs(self.data_min_), np.abs(self.data_max_))
+        else:
+            self.offset_ = self.data_min_
+            reach = self.data_max_ - self.data_min_
+        self.scale_ = 1.0 / np.where(reach > 0, reach, 1.0)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Scale rows: numpy or scipy.sparse as X is; a lazy dask array if X is one."""
+        check_is_fitted(self)
+        if not is_dask(X):
+            X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
+            return _scaled(X, self.offset_, self.scale_)
+        X = one_column_block(X)
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but UnitScaler was fitted on {self.n_features_in_}"
+            )
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        dense = isinstance(X._meta, np.ndarray)
+        meta: Any = np.empty((0, 0), dtype) if dense else sp.csr_array((0, 0), dtype=dtype)
+        return X.map_blocks(
+            _scaled_block, offset=self.offset_, scale=self.scale_, dtype=dtype, meta=meta
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse input is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _facts_of(block: Any) -> tuple[Any, bool]:
+    """Smallest and largest value of each column, None without rows; and whether rows are sparse."""
+    rows = plain_rows(block)
+    return range_of(rows) if rows.shape[0] else None, sp.issparse(rows)
+
+
+def _scaled_block(block: Any, offset: np.ndarray, scale: np.ndarray) -> Any:
+    return _scaled(plain_rows(block), offset, scale)
+
+
+def _scaled(rows: Any, offset: np.ndarray, scale: np.ndarray) -> Any:
+    dtype = np.float32 if rows.dtype == np.float32 else np.float64
+    if not sp.issparse(rows):
+        return ((np.asarray(rows) - offset) * scale).astype(dtype, copy=False)
+    if offset.any():
+        raise ValueError(
+            "X is sparse, but UnitScaler was fitted on dense rows, whose zeros do not stay zeros; "
+            "fit on sparse rows, or scale dense ones"
+        )
+    scaled = rows.tocsr().astype(dtype)  # a copy
+    scaled.data *= scale[scaled.indices].astype(dtype)
+    return scaled

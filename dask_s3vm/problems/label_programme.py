@@ -1,0 +1,260 @@
+"""Vertices of {0 <= P <= 1, sum P = r u}, kept in the shards (Emara & Kantardzic, Problem 3).
+
+A vertex is 1 on some unlabelled rows, a fraction on one more if r u is not whole, 0 on the rest.
+Those of interest are the rows of smallest product with a direction: a direction, the last row
+that is in, and its share tell all of P, so that shards can be set up again from them.
+
+Row state in a shard: `score`, products with the last direction, and `share0`, `share1`, the P of
+two points, so that a trial can be looked at while the current one is kept.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.engine.select import Ranked, select
+from dask_s3vm.engine.shard import Shard
+from dask_s3vm.kernels import passes
+from dask_s3vm.kernels.listed import add_rows, gram_matrix
+from dask_s3vm.kernels.rows import Rows
+from dask_s3vm.problems.label_sums import LabelSums, free_rows
+from dask_s3vm.problems.packing import copied_rows, stacked_rows
+
+#: Rows on each side of the threshold that are tried for swaps.
+NEAR = 128
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """P: 1 before `last` in the order of products with `direction`, `share` there, 0 behind.
+
+    `edits` are rows, by global number, whose entry is another one, and these entries.
+    """
+
+    direction: np.ndarray
+    last: Ranked
+    share: float
+    edits: dict[int, float]
+
+
+@dataclass(frozen=True)
+class ProgrammePoint:
+    """A P: its sum of raw rows, F, and the vertex that it is; None for P = r.
+
+    `slot` and `generation` tell where the shards keep it, and whether they still do.
+    """
+
+    vertex: Vertex | None
+    raw: np.ndarray
+    value: float
+    slot: int
+    generation: int
+
+
+@dataclass(frozen=True)
+class Near:
+    """Rows near the threshold: global numbers, gradient, entries of P, rows, inner products."""
+
+    numbers: np.ndarray
+    o: np.ndarray
+    p: np.ndarray
+    rows: Rows
+    gram: np.ndarray
+
+
+class LabelProgramme:
+    """F over the vertices.
+
+    Parameters
+    ----------
+    engine : rows with class numbers, -1 where unlabelled.
+    sums : see `label_sums`.
+    ratio : r.
+    """
+
+    def __init__(self, engine: Engine, sums: LabelSums, ratio: float) -> None:
+        self.engine = engine
+        self.sums = sums
+        budget = ratio * sums.n_unlabeled
+        whole = round(budget)
+        if abs(budget - whole) <= 1e-9 * max(1.0, budget):  # r = k / u, rounded
+            budget = float(whole)
+        self.budget = budget
+
+    def uniform(self) -> ProgrammePoint:
+        """P = r. Costs nothing."""
+        raw = self.budget / self.sums.n_unlabeled * self.sums.unlabeled
+        return ProgrammePoint(None, raw, self.sums.value(raw), 0, -1)
+
+    def vertex(self, direction: np.ndarray, beside: ProgrammePoint | None = None) -> ProgrammePoint:
+        """Minimise a linear function, the product with `direction`, over the polytope.
+
+        Costs: 4-6 rounds; 1 pass over the rows, and 1 over the smaller side; d + 1 numbers to and
+        from each group.
+        """
+        whole = int(self.budget)
+        share = self.budget - whole
+        if share == 0.0:
+            whole, share = whole - 1, 1.0
+        last = Ranked(-np.inf, -1)
+        if whole >= 0:
+            last = select(self.engine, whole, scores, direction)
+        else:
+            self.engine.each(set_scores, direction)
+        slot = 0 if beside is None else 1 - beside.slot
+        return self._point(Vertex(direction, last, share, {}), slot, rescore=False)
+
+    def current(self, point: ProgrammePoint) -> ProgrammePoint:
+        """Set up a point again if its row state is gone."""
+        if point.vertex is None or point.generation == self.engine.generation:
+            return point
+        self._point(point.vertex, point.slot, rescore=True)
+        # sums and value as they were: swaps have added to them in another order
+        return replace(point, generation=self.engine.generation)
+
+    def near(self, point: ProgrammePoint) -> Near | None:
+        """Rows near the threshold, for swaps; None if one side is empty.
+
+        `score` must be the products with the gradient at the point. All rows up to `NEAR` a side;
+        of more, those that cost a swap least at first order.
+
+        Costs: 5-9 rounds, no pass over the rows; `NEAR` rows a side come to the client.
+        """
+        slot = point.slot
+        n_held = -int(-self.budget // 1)
+        n_left = self.sums.n_unlabeled - int(self.budget)
+        if n_held == 0 or n_left == 0:
+            return None
+        held = select(self.engine, min(NEAR, n_held) - 1, held_scores, slot)
+        left = select(self.engine, min(NEAR, n_left) - 1, left_scores, slot)
+        parts = [part for part in self.engine.each(near_rows, slot, held, left) if len(part[0])]
+        numbers, o, p = (np.concatenate([part[k] for part in parts]) for k in range(3))
+        rows = stacked_rows([part[3] for part in parts])
+        gram = gram_matrix(
+            rows, np.arange(len(numbers), dtype=np.uint32), self.engine.layout.n_features
+        )
+        return Near(numbers, o, p, rows, gram)
+
+    def moved(self, point: ProgrammePoint, near: Near, p: np.ndarray) -> ProgrammePoint:
+        """The point with other entries at the rows near the threshold.
+
+        Costs: 1 round, no pass over the rows.
+        """
+        assert point.vertex is not None, "P = r is no vertex"
+        changed = np.flatnonzero(p != near.p)
+        edits = point.vertex.edits | {int(near.numbers[k]): float(p[k]) for k in changed}
+        raw = point.raw.copy()
+        add_rows(near.rows, changed.astype(np.uint32), (p - near.p)[changed], raw)
+        self.engine.each(set_edits, point.slot, edits)
+        vertex = replace(point.vertex, edits=edits)
+        return replace(point, vertex=vertex, raw=raw, value=self.sums.value(raw))
+
+    def bits(self, point: ProgrammePoint) -> list[np.ndarray]:
+        """Rows of p >= 1/2, one bit a row, by shard. Costs: 1 round, 1 pass over the rows."""
+        assert point.vertex is not None, "P = r labels nothing"
+        return self.engine.each(vertex_bits, point.vertex)
+
+    def _point(self, vertex: Vertex, slot: int, rescore: bool) -> ProgrammePoint:
+        """Put a vertex into a slot of the shards, and add it up: over the smaller side."""
+        fewer = self.budget <= 0.5 * self.sums.n_unlabeled
+        (raw,) = self.engine.sum(set_vertex, vertex, slot, rescore, fewer)
+        if not fewer:
+            raw = self.sums.unlabeled - raw
+        return ProgrammePoint(vertex, raw, self.sums.value(raw), slot, self.engine.generation)
+
+
+# Operations on one shard --------------------------------------------------------------------
+
+
+def set_scores(shard: Shard, direction: np.ndarray) -> None:
+    """Products of all rows with a direction."""
+    if "score" not in shard.state:
+        shard.state["score"] = np.empty(shard.n_rows)
+    passes.outputs_of(shard.rows, shard.n_rows, shard.pair(direction), 1.0, shard.state["score"])
+
+
+def scores(shard: Shard, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Products of the unlabelled rows with a direction."""
+    set_scores(shard, direction)
+    rows = free_rows(shard)
+    return shard.state["score"][rows], rows
+
+
+def set_vertex(
+    shard: Shard, vertex: Vertex, slot: int, rescore: bool, fewer: bool
+) -> tuple[np.ndarray]:
+    """(sum of p x, or of (1 - p) x,) of a vertex, which is kept in a slot."""
+    if rescore:
+        set_scores(shard, vertex.direction)
+    shard.state[f"share{slot}"] = share = _shares(shard, vertex)
+    weight = share if fewer else 1.0 - share
+    rows = free_rows(shard)
+    rows = rows[weight[rows] > 0.0]
+    raw = np.zeros(shard.n_features + 1)
+    add_rows(shard.rows, rows, weight[rows], raw)
+    return (raw,)
+
+
+def set_edits(shard: Shard, slot: int, edits: dict[int, float]) -> None:
+    """Change single entries of the P in a slot."""
+    _edit(shard, shard.state[f"share{slot}"], edits)
+
+
+def held_scores(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of rows that have something to give, the largest first when sorted ascending."""
+    rows = free_rows(shard)
+    rows = rows[shard.state[f"share{slot}"][rows] > 0.0]
+    return -shard.state["score"][rows], rows
+
+
+def left_scores(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of rows that can take something."""
+    rows = free_rows(shard)
+    rows = rows[shard.state[f"share{slot}"][rows] < 1.0]
+    return shard.state["score"][rows], rows
+
+
+def near_rows(
+    shard: Shard, slot: int, last_held: Ranked, last_left: Ranked
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Rows]:
+    """Rows up to a place in either order: (global numbers, scores, shares, rows)."""
+    chosen = np.zeros(shard.n_rows, dtype=bool)
+    for values_of, last in ((held_scores, last_held), (left_scores, last_left)):
+        values, rows = values_of(shard, slot)
+        chosen[rows[_up_to(shard, values, rows, last)]] = True
+    near = np.flatnonzero(chosen).astype(np.uint32)
+    state = shard.state
+    numbers = near.astype(np.int64) + shard.start
+    return numbers, state["score"][near], state[f"share{slot}"][near], copied_rows(shard.rows, near)
+
+
+def vertex_bits(shard: Shard, vertex: Vertex) -> np.ndarray:
+    """Which rows have p >= 1/2 at a vertex, as bits."""
+    set_scores(shard, vertex.direction)
+    return np.packbits(_shares(shard, vertex) >= 0.5)
+
+
+def _shares(shard: Shard, vertex: Vertex) -> np.ndarray:
+    """P of all rows, 0 for those with a label, from `score`."""
+    rows = free_rows(shard)
+    share = np.zeros(shard.n_rows)
+    share[rows[_up_to(shard, shard.state["score"][rows], rows, vertex.last)]] = 1.0
+    place = vertex.last.row - shard.start
+    if 0 <= place < shard.n_rows:
+        share[place] = vertex.share
+    _edit(shard, share, vertex.edits)
+    return share
+
+
+def _edit(shard: Shard, share: np.ndarray, edits: dict[int, float]) -> None:
+    for number, entry in edits.items():
+        if 0 <= number - shard.start < shard.n_rows:
+            share[number - shard.start] = entry
+
+
+def _up_to(shard: Shard, values: np.ndarray, rows: np.ndarray, last: Ranked) -> Any:
+    """Which (value, row) are not behind `last`."""
+    place = last.row - shard.start
+    return (values < last.value) | ((values == last.value) & (rows.astype(np.int64) <= place))
