@@ -6,10 +6,18 @@ import time
 import dask
 from dask.distributed import Client, LocalCluster
 
-from dask_s3vm import DAS3VM, L2SVM, QNS3VM, TSVM
+from dask_s3vm import DAS3VM, L2SVM, QNS3VM, QPS3VM, STARSVM, TSVM, SubmodularS3VM
 from dask_s3vm.datasets import hide_labels
 
-METHODS = {"l2svm": L2SVM, "tsvm": TSVM, "da": DAS3VM, "qn": QNS3VM}
+METHODS = {
+    "l2svm": L2SVM,
+    "tsvm": TSVM,
+    "da": DAS3VM,
+    "qn": QNS3VM,
+    "qp": QPS3VM,
+    "sqp": SubmodularS3VM,
+    "star": STARSVM,
+}
 
 
 def parse(description, rows, **more):
@@ -22,7 +30,9 @@ def parse(description, rows, **more):
     parser.add_argument("--labels", type=int, default=1000)
     parser.add_argument("--lam", type=float, default=1e-3)
     parser.add_argument("--lam-unlabeled", type=float, default=1.0)
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument(
+        "--methods", nargs="+", choices=METHODS, default=["l2svm", "tsvm", "da", "qn"]
+    )
     parser.add_argument("--kernel", default="linear")
     parser.add_argument("--n-components", type=int, default=500, help="landmarks of a kernel")
     parser.add_argument("--sigma", type=float, help="width of the rbf kernel")
@@ -46,25 +56,22 @@ def compare_methods(data, args):
             seconds = time.perf_counter() - began
             (wrong,) = dask.compute((model.predict(X) != y).mean())
             print(
-                f"{type(model).__name__:7s} error {100 * wrong:6.2f} %  objective "
-                f"{model.objective_:.6f}  {steps(model)}  {seconds:.1f} s",
+                f"{type(model).__name__:14s} error {100 * wrong:6.2f} %  objective "
+                f"{model.objective_:.6g}  {model.n_rounds_} rounds  {seconds:.1f} s",
                 flush=True,
             )
 
 
 def parameters(name, args, ratio):
     """Parameters of an estimator."""
-    chosen = {"lam": args.lam, "verbose": args.verbose}
+    chosen = {"verbose": args.verbose, "kernel": args.kernel}
     if name != "l2svm":
-        chosen |= {"lam_unlabeled": args.lam_unlabeled, "positive_ratio": ratio}
+        chosen |= {"positive_ratio": ratio}
+    if name in ("l2svm", "tsvm", "da", "qn"):
+        chosen |= {"lam": args.lam}
+    if name in ("tsvm", "da", "qn"):
+        chosen |= {"lam_unlabeled": args.lam_unlabeled}
     if args.kernel != "linear":
-        chosen |= {"kernel": args.kernel, "n_components": args.n_components, "random_state": 0}
+        chosen |= {"n_components": args.n_components, "random_state": 0}
         chosen |= {"sigma": args.sigma} if args.sigma else {}
     return chosen
-
-
-def steps(model):
-    """What the method counts."""
-    if isinstance(model, QNS3VM):
-        return f"{len(model.history_)} evaluations"
-    return f"{sum(row['cg_steps'] for row in model.history_)} CG steps"

@@ -3,7 +3,7 @@
 python examples/train_text.py                            # a local cluster
 python examples/train_text.py --scheduler tcp://host:8786
 python examples/train_text.py --rows 20000               # smaller
-python examples/train_text.py --methods qn               # one method: l2svm, tsvm, da, qn
+python examples/train_text.py --methods qn               # or l2svm, tsvm, da, qp, sqp, star
 """
 
 import sys
