@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from lossy_cluster import LossyCluster
 from scipy.optimize import minimize
 
 from dask_s3vm.engine.ingest import ingest
@@ -161,11 +160,11 @@ def found_bits(engine, y, n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_loss_at_any_moment_changes_no_bit(monkeypatch, n_classes):
+def test_a_loss_at_any_moment_changes_no_bit(losses, n_classes):
     rng = np.random.default_rng(6)
     X = rng.normal(size=(200, 8))
     y = np.where(np.arange(200) % 10 == 3, rng.integers(0, n_classes, 200), -1)
-    world = LossyCluster(X, y, monkeypatch)
+    world = losses(X, y)
     wanted = found_bits(world.engine(), y, n_classes)
     total = world.calls
     assert total > 50
