@@ -32,6 +32,12 @@ class Ranked(NamedTuple):
     row: int
 
 
+def up_to(shard: Shard, values: np.ndarray, rows: np.ndarray, last: Ranked) -> np.ndarray:
+    """Which (value, row of the shard) are not behind `last`."""
+    place = last.row - shard.start
+    return (values < last.value) | ((values == last.value) & (rows.astype(np.int64) <= place))
+
+
 def select(engine: Engine, k: int, values_of: ValuesOf, *args: Any) -> Ranked:
     """Find the element at position `k` (from 0) of all values sorted by (value, row).
 

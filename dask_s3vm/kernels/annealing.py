@@ -14,8 +14,6 @@ import math
 import numpy as np
 from numba import njit
 
-from dask_s3vm.kernels.rows import Rows, row_add
-
 #: Log-odds are cut here: exp of it is still a number.
 LARGE = 700.0
 
@@ -120,11 +118,3 @@ def annealed_pulls(
         z = (nu - lam_u * (up * up - down * down)) / temperature
         entropy += c * (min(p, against) * abs(z))
     return loss, entropy - last * math.log(product), own_side
-
-
-@njit(nogil=True, cache=True)
-def add_rows(X: Rows, pulls: np.ndarray, pair: np.ndarray, bias: float) -> None:
-    """Out += X^T pulls."""
-    for i in range(pulls.size):
-        if pulls[i] != 0.0:
-            row_add(X, i, pulls[i], pair, bias)

@@ -11,34 +11,15 @@ from numba import njit, types
 from numba.extending import overload
 
 from dask_s3vm.kernels.greedy import box_step
-from dask_s3vm.kernels.rows import Rows, row_add, row_dot
+from dask_s3vm.kernels.rows import Rows, row_dot
 
 #: Stage of an unlabelled row that waits for its label; other rows are >= 0 or left out.
 WAITING = -1
 
 
-def row_norm(X: Any, i: Any) -> float:
-    """Squared length of row `i` (compiled code only)."""
-    raise NotImplementedError("row_norm is resolved by numba")
-
-
 def row_move(X: Any, i: Any, t: float, scale: float, pair: np.ndarray) -> None:
     """Add `t` times row `i` to the output half, `scale` times that to the input half."""
     raise NotImplementedError("row_move is resolved by numba")
-
-
-def _norm_csr(X: Any, i: Any) -> Any:
-    s = 0.0
-    for k in range(np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])):
-        s += np.float64(X.values[k]) * X.values[k]
-    return s
-
-
-def _norm_dense(X: Any, i: Any) -> Any:
-    s = 0.0
-    for k in range(X.shape[1]):
-        s += np.float64(X[i, k]) * X[i, k]
-    return s
 
 
 def _move_csr(X: Any, i: Any, t: Any, scale: Any, pair: Any) -> Any:
@@ -58,21 +39,9 @@ def _move_dense(X: Any, i: Any, t: Any, scale: Any, pair: Any) -> Any:
         out[k] += move
 
 
-@overload(row_norm, inline="always")
-def _choose_norm(X: Any, i: Any) -> Any:
-    return _norm_csr if isinstance(X, types.BaseNamedTuple) else _norm_dense
-
-
 @overload(row_move, inline="always")
 def _choose_move(X: Any, i: Any, t: Any, scale: Any, pair: Any) -> Any:
     return _move_csr if isinstance(X, types.BaseNamedTuple) else _move_dense
-
-
-@njit(nogil=True, cache=True)
-def squared_norms(X: Rows, norms: np.ndarray) -> None:
-    """Squared length of each row."""
-    for i in range(norms.size):
-        norms[i] = row_norm(X, i)
 
 
 @njit(nogil=True, cache=True)
@@ -173,14 +142,6 @@ def apply_change(step: float, cost: np.ndarray, alpha: np.ndarray, change: np.nd
         if change[i] != 0.0:
             alpha[i] = min(cost[i], max(0.0, alpha[i] + step * change[i]))
             change[i] = 0.0
-
-
-@njit(nogil=True, cache=True)
-def expand(X: Rows, target: np.ndarray, alpha: np.ndarray, pair: np.ndarray) -> None:
-    """Out += sum_i y_i alpha_i x_i."""
-    for i in range(alpha.size):
-        if alpha[i] != 0.0:
-            row_add(X, i, target[i] * alpha[i], pair, 0.0)
 
 
 @njit(nogil=True, cache=True)

@@ -93,6 +93,14 @@ def outputs_of(X: Rows, n: int, pair: np.ndarray, bias: float, outputs: np.ndarr
 
 
 @njit(nogil=True, cache=True)
+def add_rows(X: Rows, weights: np.ndarray, pair: np.ndarray, bias: float) -> None:
+    """Out += X^T weights; rows of weight 0 are not read."""
+    for i in range(weights.size):
+        if weights[i] != 0.0:
+            row_add(X, i, weights[i], pair, bias)
+
+
+@njit(nogil=True, cache=True)
 def diagonal_csr(X: CSR, rows: np.ndarray, cost: np.ndarray, bias: float, out: np.ndarray) -> None:
     """Out += diag(X_J^T C X_J) for CSR rows, bias entry last."""
     total = 0.0

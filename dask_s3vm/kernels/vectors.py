@@ -11,6 +11,16 @@ from numba import njit
 BLOCK = 1024
 
 
+def dot(a: np.ndarray, b: np.ndarray) -> float:
+    """Inner product whose bits do not depend on the number of BLAS threads."""
+    return float(np.add.reduce(a * b))
+
+
+def norm(a: np.ndarray) -> float:
+    """Euclidean norm, by `dot`."""
+    return float(np.sqrt(dot(a, a)))
+
+
 @njit(nogil=True, cache=True)
 def products(vectors: np.ndarray, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     """out[k] = (vectors[k].a, vectors[k].b), from one read of each of the vectors."""

@@ -9,7 +9,8 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
 from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask
 from dask_s3vm.methods.l2svm import L2SVMSettings
-from dask_s3vm.problems.found_labels import FoundLabelsProblem, class_numbers, score_directions
+from dask_s3vm.problems.found_labels import class_numbers, score_directions
+from dask_s3vm.problems.transductive import TransductiveProblem
 from dask_s3vm.solvers.newton import finite_newton
 
 
@@ -37,15 +38,19 @@ def train_on_found(
     settings: L2SVMSettings,
     history: History,
 ) -> BinarySolution:
-    """Train the SVM of `problems.found_labels`; `task.costs` are those of labelled rows, `cost` C*.
+    """Train the SVM on all rows, those without a label having one that was found.
 
-    The objective of the solution is the one of the labels.
+        sum_lab c_i max(0, 1 - y_i o_i)^2 + sum_unl C* max(0, 1 - y_j o_j)^2 + 1/2 |w|^2
+
+    `task.costs` are the c_i of labelled rows by class, `cost` is C*. The objective of the solution
+    is the one of the labels.
     """
     began = time.perf_counter()
-    costs = 2.0 * np.append(task.costs, cost)
-    problem = FoundLabelsProblem(
-        engine, task.positive, costs, found.bits, bias=settings.fit_intercept
+    problem = TransductiveProblem(
+        engine, 1.0, task.positive, 2.0 * task.costs, settings.fit_intercept
     )
+    problem.set_unlabeled_cost(2.0 * cost)
+    problem.label(found.bits)
     zeros = np.zeros(engine.layout.n_features + 1)
     start = problem.step(lambda: problem.evaluate(zeros))
     result = finite_newton(problem, start, settings.tol, settings.max_iter)

@@ -25,9 +25,8 @@ import numpy as np
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import annealing, passes
-from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.problems.l2svm import row_costs
-from dask_s3vm.problems.quadratic import kept
+from dask_s3vm.problems.quadratic import kept, weighted_squares
 from dask_s3vm.problems.transductive import set_known_targets
 from dask_s3vm.solvers.root import increasing_root
 
@@ -190,14 +189,11 @@ def pull(
         pulls,
     )
     pair = shard.pair(0.0)
-    annealing.add_rows(shard.rows, pulls, pair, bias)
+    passes.add_rows(shard.rows, pulls, pair, bias)
     return shard.take(pair), *sums
 
 
 def squares(shard: Shard, bias: float) -> tuple[np.ndarray]:
     """(sum of c_i x_i^2 by column,) over all rows."""
     rows = np.arange(shard.n_rows, dtype=np.uint32)
-    out = np.zeros(shard.n_features + 1)
-    kernel = passes.diagonal_csr if isinstance(shard.rows, CSR) else passes.diagonal_dense
-    kernel(shard.rows, rows, shard.state["cost"], bias, out)
-    return (out,)
+    return (weighted_squares(shard.rows, rows, shard.state["cost"], bias, shard.n_features),)

@@ -1,58 +1,12 @@
-"""The SVM on all rows, those without a label having one that was found.
+"""What labels that were found say of the rows: operations on one shard.
 
-    1/2 sum_lab 2 c_i max(0, 1 - y_i o_i)^2 + 1/2 sum_unl 2 C* max(0, 1 - y_j o_j)^2 + 1/2 |w|^2
-
-which is `L2SVMProblem` with other targets. Found labels are one bit a row, by shard.
+Found labels are one bit a row, by shard.
 """
 
 import numpy as np
 
-from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import passes
-from dask_s3vm.problems.l2svm import evaluate, hinge_slope, row_costs
-from dask_s3vm.problems.quadratic import QuadraticProblem
-
-
-class FoundLabelsProblem(QuadraticProblem):
-    """The SVM above.
-
-    Parameters
-    ----------
-    engine : the rows.
-    positive : the class number that is +1.
-    costs : cost of a row by its class number, of an unlabelled row last; times its sample weight.
-    bits : found labels.
-    bias : whether w has a bias.
-    """
-
-    evaluate_op = staticmethod(evaluate)
-    slope_op = staticmethod(hinge_slope)
-
-    def __init__(
-        self,
-        engine: Engine,
-        positive: int,
-        costs: np.ndarray,
-        bits: list[np.ndarray],
-        bias: bool = True,
-    ) -> None:
-        super().__init__(engine, 1.0, bias)
-        engine.prepare("targets", set_found_targets, positive, costs, bits)
-
-
-# Operations on one shard --------------------------------------------------------------------
-
-
-def set_found_targets(
-    shard: Shard, positive: int, costs: np.ndarray, bits: list[np.ndarray]
-) -> None:
-    """Set up y and c from class numbers and found labels."""
-    codes = shard.codes
-    assert codes is not None, "labels are needed"
-    up = np.where(codes >= 0, codes == positive, found(shard, bits))
-    shard.state["target"] = np.where(up, 1, -1).astype(np.int8)
-    shard.state["cost"] = row_costs(shard, costs)
 
 
 def found(shard: Shard, bits: list[np.ndarray]) -> np.ndarray:

@@ -9,12 +9,11 @@ two points, so that a trial can be looked at while the current one is kept.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.engine.select import Ranked, select
+from dask_s3vm.engine.select import Ranked, select, up_to
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.listed import add_rows, gram_matrix
@@ -223,7 +222,7 @@ def near_rows(
     chosen = np.zeros(shard.n_rows, dtype=bool)
     for values_of, last in ((held_scores, last_held), (left_scores, last_left)):
         values, rows = values_of(shard, slot)
-        chosen[rows[_up_to(shard, values, rows, last)]] = True
+        chosen[rows[up_to(shard, values, rows, last)]] = True
     near = np.flatnonzero(chosen).astype(np.uint32)
     state = shard.state
     numbers = near.astype(np.int64) + shard.start
@@ -240,7 +239,7 @@ def _shares(shard: Shard, vertex: Vertex) -> np.ndarray:
     """P of all rows, 0 for those with a label, from `score`."""
     rows = free_rows(shard)
     share = np.zeros(shard.n_rows)
-    share[rows[_up_to(shard, shard.state["score"][rows], rows, vertex.last)]] = 1.0
+    share[rows[up_to(shard, shard.state["score"][rows], rows, vertex.last)]] = 1.0
     place = vertex.last.row - shard.start
     if 0 <= place < shard.n_rows:
         share[place] = vertex.share
@@ -252,9 +251,3 @@ def _edit(shard: Shard, share: np.ndarray, edits: dict[int, float]) -> None:
     for number, entry in edits.items():
         if 0 <= number - shard.start < shard.n_rows:
             share[number - shard.start] = entry
-
-
-def _up_to(shard: Shard, values: np.ndarray, rows: np.ndarray, last: Ranked) -> Any:
-    """Which (value, row) are not behind `last`."""
-    place = last.row - shard.start
-    return (values < last.value) | ((values == last.value) & (rows.astype(np.int64) <= place))

@@ -25,6 +25,7 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels.listed import add_rows, products, square_norms
 from dask_s3vm.kernels.rows import CSR
+from dask_s3vm.kernels.vectors import dot
 
 
 @dataclass(frozen=True)
@@ -82,19 +83,19 @@ class LabelSums:
         """F of a P whose sum of raw rows is `raw`."""
         s = self.centred(raw)
         rest = self.total - s
-        return self.cost * _dot(0.5 * self.cost * s + self.pull, rest)
+        return self.cost * dot(0.5 * self.cost * s + self.pull, rest)
 
     def scale(self, raw: np.ndarray) -> float:
         """Size of what F is added up from, which its rounding errors are relative to."""
         s = self.centred(raw)
         rest = np.abs(self.total - s)
-        return self.cost * _dot(0.5 * self.cost * np.abs(s) + np.abs(self.pull), rest)
+        return self.cost * dot(0.5 * self.cost * np.abs(s) + np.abs(self.pull), rest)
 
     def direction(self, raw: np.ndarray) -> np.ndarray:
         """(v, -v.m) at a P whose sum is `raw`: the product with (x, 1) is dF/dp of row x."""
         s = self.centred(raw)
         v = self.cost**2 * (0.5 * self.total - s) - self.cost * self.pull
-        return np.append(v, -_dot(v, self.mean))
+        return np.append(v, -dot(v, self.mean))
 
 
 def label_sums(
@@ -116,15 +117,10 @@ def kernel_bounds(engine: Engine, sums: LabelSums) -> tuple[float, float]:
     Costs: 1 round, 1 pass over the rows.
     """
     found = engine.each(extremes, np.append(sums.mean, 0.0))
-    shift = _dot(sums.mean, sums.mean)
+    shift = dot(sums.mean, sums.mean)
     largest = max(max(part[0] for part in found) + shift, 0.0)
     negative = sums.center or min(part[1] for part in found) < 0
     return (-largest if negative else 0.0), largest
-
-
-def _dot(a: np.ndarray, b: np.ndarray) -> float:
-    """Inner product whose bits do not depend on the number of BLAS threads."""
-    return float(np.add.reduce(a * b))
 
 
 # Operations on one shard --------------------------------------------------------------------

@@ -23,7 +23,7 @@ import numpy as np
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import passes
-from dask_s3vm.kernels.rows import CSR
+from dask_s3vm.kernels.rows import CSR, Rows
 from dask_s3vm.problems.base import Point
 from dask_s3vm.problems.packing import packed_rows
 
@@ -114,10 +114,17 @@ def gram(shard: Shard, p: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]
 def diagonal(shard: Shard, bias: float, slot: int) -> tuple[Any, ...]:
     """(diagonal of X_J^T H_J X_J,) over the active rows of a slot."""
     rows, chosen, weight = _rows_of_hessian(shard, slot)
-    out = np.zeros(shard.n_features + 1)
+    return (weighted_squares(rows, chosen, weight, bias, shard.n_features),)
+
+
+def weighted_squares(
+    rows: Rows, chosen: np.ndarray, weight: np.ndarray, bias: float, n_features: int
+) -> np.ndarray:
+    """Sums of weight_i x_i^2 by column over chosen rows, bias last."""
+    out = np.zeros(n_features + 1)
     kernel = passes.diagonal_csr if isinstance(rows, CSR) else passes.diagonal_dense
     kernel(rows, chosen, weight, bias, out)
-    return (out,)
+    return out
 
 
 def slot_arrays(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:

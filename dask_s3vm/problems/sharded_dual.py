@@ -17,7 +17,9 @@ import numpy as np
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels import ascent
+from dask_s3vm.kernels import ascent, passes
+from dask_s3vm.kernels.listed import square_norms
+from dask_s3vm.kernels.vectors import dot
 from dask_s3vm.problems.dual import GIVEN, LEFT_OUT, Accepted, Certificate, Extremes
 
 #: Most times that a shard goes through its rows in a round, and the part of the first time's gain
@@ -66,14 +68,14 @@ class ShardedDual:
             (self.w,) = self._engine.sum(expand, self._step)
             self._step = 0.0
         for done in range(max_iter + 1):
-            change, added, loss, gap, _ = self._engine.sum(
+            change, added, loss, gap = self._engine.sum(
                 propose, self.w, self._step, self._factor, floor, done
             )
             self._step = 0.0
-            primal = 0.5 * _dot(self.w, self.w) + loss
+            primal = 0.5 * dot(self.w, self.w) + loss
             if gap <= tol * primal:
                 return Certificate(primal, gap, done, "converged")
-            slope, curvature = added - _dot(self.w, change), _dot(change, change)
+            slope, curvature = added - dot(self.w, change), dot(change, change)
             if not slope > NO_GAIN * primal:
                 return Certificate(primal, gap, done, "precision")
             if done == max_iter:
@@ -119,10 +121,6 @@ class ShardedDual:
             self._haste = 1.1  # found: from now on in small steps, or it would swing
 
 
-def _dot(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.add.reduce(a * b))
-
-
 def _widest(pairs: list[Any]) -> Extremes:
     return Extremes(max(high for high, _ in pairs), min(low for _, low in pairs))
 
@@ -146,8 +144,8 @@ def begin(shard: Shard, positive: int, costs: np.ndarray) -> tuple[int, int]:
         state[name] = np.zeros(n)
     state["star_work"] = np.zeros(n, dtype=np.uint32)
     if "star_norms" not in state:
-        state["star_norms"] = np.zeros(n)
-        ascent.squared_norms(shard.rows, state["star_norms"])
+        every = np.arange(n, dtype=np.uint32)
+        state["star_norms"] = square_norms(shard.rows, every, shard.n_features)
     waiting = np.count_nonzero(stage == ascent.WAITING)
     return int(waiting), int(np.count_nonzero(state["star_cost"]))
 
@@ -157,7 +155,7 @@ def propose(
 ) -> tuple[Any, ...]:
     """Take the last round's step, look at the gap, and propose a change of w.
 
-    Returns (change of w, sum of the changes of alpha, loss, gap, rows that took part).
+    Returns (change of w, sum of the changes of alpha, loss, gap).
     """
     state = shard.state
     target, cost, alpha = state["star_target"], state["star_cost"], state["star_alpha"]
@@ -181,15 +179,15 @@ def propose(
         pair,
         change,
     )
-    return shard.take(pair), added, loss, gap, n
+    return shard.take(pair), added, loss, gap
 
 
 def expand(shard: Shard, step: float) -> tuple[np.ndarray]:
     """(sum_i y_i alpha_i x_i,), after the last round's step."""
     state = shard.state
     ascent.apply_change(step, state["star_cost"], state["star_alpha"], state["star_change"])
-    pair = shard.pair(np.zeros(shard.n_features + 1))
-    ascent.expand(shard.rows, state["star_target"], state["star_alpha"], pair)
+    pair = shard.pair(0.0)
+    passes.add_rows(shard.rows, state["star_target"] * state["star_alpha"], pair, 0.0)
     return (shard.take(pair),)
 
 

@@ -25,6 +25,7 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import smooth
 from dask_s3vm.kernels.rows import CSR
+from dask_s3vm.kernels.vectors import dot
 from dask_s3vm.problems.l2svm import row_costs
 from dask_s3vm.problems.transductive import set_known_targets
 
@@ -88,7 +89,7 @@ class SmoothProblem:
         part += pulls[: self._width]
         if self._offset != "none":
             part -= total * self.mean
-        return known + lam_u * free + self._lam * _dot(inner, inner), gradient
+        return known + lam_u * free + self._lam * dot(inner, inner), gradient
 
     def reweighed(
         self, x: np.ndarray, value: float, gradient: np.ndarray, lam_u: float, new_lam_u: float
@@ -109,7 +110,7 @@ class SmoothProblem:
         w[:] = x[: self._width]
         if self._offset != "none":
             level = float(x[-1]) if self._offset == "free" else self._level
-            out[-1] = level - _dot(self.mean, w)
+            out[-1] = level - dot(self.mean, w)
         return out
 
     def variables(self, weights: np.ndarray) -> np.ndarray:
@@ -118,7 +119,7 @@ class SmoothProblem:
         w = weights[: self._width]
         x[: self._width] = w
         if self._offset == "free":
-            x[-1] = weights[-1] + _dot(self.mean, w)
+            x[-1] = weights[-1] + dot(self.mean, w)
         return x
 
     def _look_at_rows(self, which: str) -> tuple[int, np.ndarray]:
@@ -132,11 +133,6 @@ class SmoothProblem:
         width = int(np.flatnonzero(used)[-1]) + 1 if used.any() else 1
         mean = total[:width] / total[-1]
         return width, mean if self._offset != "none" else np.zeros(width)
-
-
-def _dot(a: np.ndarray, b: np.ndarray) -> float:
-    """Inner product in a fixed order."""
-    return float(np.add.reduce(a * b))
 
 
 # Operations on one shard --------------------------------------------------------------------

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.engine.select import Ranked, select
+from dask_s3vm.engine.select import Ranked, select, up_to
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels.distinct import find_items
 from dask_s3vm.kernels.lazy_greedy import lazy_greedy
@@ -246,9 +246,7 @@ def falling_gains(
 def sum_up_to(shard: Shard, last: Ranked, *args: object) -> tuple[float]:
     """(sum of the values of `falling_gains` that are not behind `last`,)."""
     values, rows = falling_gains(shard, *args)  # type: ignore[arg-type]
-    place = last.row - shard.start
-    chosen = (values < last.value) | ((values == last.value) & (rows.astype(np.int64) <= place))
-    return (float(np.add.reduce(values[chosen])),)
+    return (float(np.add.reduce(values[up_to(shard, values, rows, last)])),)
 
 
 def _items(shard: Shard, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

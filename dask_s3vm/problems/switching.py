@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dask_s3vm.engine.select import Ranked
+from dask_s3vm.engine.select import Ranked, up_to
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels.switching import doubtful_rows
 from dask_s3vm.problems.l2svm import hinge_over
@@ -59,19 +59,13 @@ def _switch_costs(shard: Shard, slot: int, side: int) -> tuple[np.ndarray, np.nd
     return shard.weights[rows] * (down**2 - up**2), rows
 
 
-def label_by_side(shard: Shard) -> None:
-    """Label unlabelled rows by the sign of the outputs in slot 0."""
-    outputs, rows = unlabeled_outputs(shard, 0)
-    shard.state["target"][rows] = np.where(outputs > 0, 1, -1)
-
-
 def label_top(shard: Shard, slot: int, threshold: Ranked) -> np.ndarray:
     """Label unlabelled rows +1 up to a place in the order of falling outputs, -1 behind it.
 
     Returns the labels as bits.
     """
     values, rows = falling_outputs(shard, slot)
-    top = _up_to(shard, values, rows, threshold)
+    top = up_to(shard, values, rows, threshold)
     shard.state["target"][rows] = np.where(top, 1, -1)
     return label_bits(shard)
 
@@ -85,8 +79,8 @@ def swap_labels(
     """
     up, up_rows = doubtful_positives(shard, slot)
     down, down_rows = falling_negatives(shard, slot)
-    up_rows = up_rows[_up_to(shard, up, up_rows, last_up)]
-    down_rows = down_rows[_up_to(shard, down, down_rows, last_down)]
+    up_rows = up_rows[up_to(shard, up, up_rows, last_up)]
+    down_rows = down_rows[up_to(shard, down, down_rows, last_down)]
     return _flip(shard, np.concatenate([up_rows, down_rows]), bias, slot)
 
 
@@ -120,8 +114,3 @@ def restore_labels(shard: Shard, bits: list[np.ndarray]) -> None:
     labels = np.unpackbits(bits[shard.number], count=shard.n_rows)
     unlabeled = shard.unlabeled
     shard.state["target"][unlabeled] = np.where(labels[unlabeled], 1, -1)
-
-
-def _up_to(shard: Shard, values: np.ndarray, rows: np.ndarray, last: Ranked) -> np.ndarray:
-    """Which (value, row) are not behind `last`."""
-    return (values < last.value) | ((values == last.value) & (rows <= last.row - shard.start))

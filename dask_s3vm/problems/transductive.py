@@ -24,7 +24,6 @@ from dask_s3vm.problems.switching import (
     falling_negatives,
     falling_outputs,
     label_bits,
-    label_by_side,
     label_top,
     restore_labels,
     swap_labels,
@@ -140,11 +139,13 @@ class TransductiveProblem(SemiSupervisedProblem):
     def assign_sides(self, w: np.ndarray) -> None:
         """Label unlabelled rows by the sign of their output at w.
 
-        Costs: 3 rounds, 1 pass over the rows.
+        Costs: 1 round, 1 pass over the rows.
         """
-        self.engine.each(all_outputs, w, self._bias)
-        self.engine.each(label_by_side)
-        self._remember(self.engine.each(label_bits))
+        self._remember(self.engine.each(label_by_side, w, self._bias))
+
+    def label(self, bits: list[np.ndarray]) -> None:
+        """Give the unlabelled rows labels: one bit a row, by shard. Costs: 1 round."""
+        self.engine.prepare("labels", restore_labels, bits)
 
     def _relabelled(self, point: Point, gradient: np.ndarray, loss: float, n_active: int) -> Point:
         """Return the point with what a change of labels adds to it, and keep the labels."""
@@ -195,6 +196,14 @@ def all_outputs(shard: Shard, w: np.ndarray, bias: float) -> None:
     """Outputs of all rows in slot 0, also of those that an evaluation leaves out."""
     outputs, _ = slot_arrays(shard, 0)
     passes.outputs_of(shard.rows, shard.n_rows, shard.pair(w), bias, outputs)
+
+
+def label_by_side(shard: Shard, w: np.ndarray, bias: float) -> np.ndarray:
+    """Label unlabelled rows by the sign of their output at w; returns the labels as bits."""
+    all_outputs(shard, w, bias)
+    outputs, rows = unlabeled_outputs(shard, 0)
+    shard.state["target"][rows] = np.where(outputs > 0, 1, -1)
+    return label_bits(shard)
 
 
 def transductive_loss(shard: Shard, slot: int) -> tuple[float]:

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dask_s3vm.kernels.vectors import dot as dot
+from dask_s3vm.kernels.vectors import norm as norm
+
 #: p -> (A p, p.A p)
 Product = Callable[[np.ndarray], tuple[np.ndarray, float]]
 
@@ -16,16 +19,6 @@ class CGResult:
     x: np.ndarray
     n_steps: int
     residual: float
-
-
-def dot(a: np.ndarray, b: np.ndarray) -> float:
-    """Inner product whose bits do not depend on the number of BLAS threads."""
-    return float(np.add.reduce(a * b))
-
-
-def norm(a: np.ndarray) -> float:
-    """Euclidean norm, by `dot`."""
-    return float(np.sqrt(dot(a, a)))
 
 
 def conjugate_gradients(

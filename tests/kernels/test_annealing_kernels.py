@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import entr, expit
 
 from dask_s3vm.engine.blocks import frozen
-from dask_s3vm.kernels import annealing, line
+from dask_s3vm.kernels import annealing, line, passes
 from dask_s3vm.kernels.rows import CSR, load_pair, new_pair, pair_output
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -121,7 +121,7 @@ def test_rows_are_added(form, bias, seed):
         rows = CSR(*(frozen(part) for part in parts))
     pair = new_pair(rows, d)
     load_pair(rows, pair, 0.0)
-    annealing.add_rows(rows, pulls, pair, bias)
+    passes.add_rows(rows, pulls, pair, bias)
     wanted = np.column_stack([X, np.full(n, bias)]).T @ pulls
     np.testing.assert_allclose(pair_output(rows, pair), wanted, rtol=1e-11, atol=1e-13)
 
