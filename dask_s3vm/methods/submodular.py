@@ -2,8 +2,8 @@
 
 Rows of the class that has fewer are picked: the programme is the same with classes swapped, there
 is less to do, and greedy errs less: on kdd99, where four rows of five are attacks, 88 % of the rows
-are labelled right where normal rows are picked (mean of ten draws of labels), and 61 % where attacks
-are (five draws).
+are labelled right where normal rows are picked (mean of ten draws of labels), and 61 % where
+attacks are (five draws).
 
 Plain greedy (Algorithm 1) reaches at least 1 - 1/e of the largest value (Theorem 2). It is run
 lazily, on distinct rows with their numbers, and gives the same set.
