@@ -32,6 +32,14 @@ def greedy_bytes() -> int:
     return parse_bytes(dask.config.get("s3vm.greedy-bytes"))
 
 
+def mapped() -> str:
+    """Whether rows in memory-mapped files stay there: "auto", "always" or "never"."""
+    wanted = str(dask.config.get("s3vm.mapped")).lower()
+    if wanted not in ("auto", "always", "never"):
+        raise ValueError(f"s3vm.mapped is {wanted!r}; wanted auto, always or never")
+    return wanted
+
+
 def recovery_attempts() -> int:
     """How often a step is started again after workers were lost."""
     return int(dask.config.get("s3vm.recovery-attempts"))

@@ -5,6 +5,8 @@ from sklearn.exceptions import ConvergenceWarning
 __all__ = [
     "ConvergenceWarning",
     "EngineError",
+    "MemoryShortError",
+    "MemoryShortWarning",
     "RatioWarning",
     "VersionMismatchError",
     "WorkerLostError",
@@ -21,6 +23,14 @@ class EngineError(RuntimeError):
 
 class WorkerLostError(EngineError):
     """A worker that held rows of this fit is gone."""
+
+
+class MemoryShortError(EngineError):
+    """The rows do not fit into the memory of the workers."""
+
+
+class MemoryShortWarning(UserWarning):
+    """The rows may not fit into the memory of the workers."""
 
 
 class VersionMismatchError(EngineError):

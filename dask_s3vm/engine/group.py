@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from dask_s3vm.engine import memory
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.engine.tree import Parts, TreeSum, cover
 
@@ -22,6 +23,7 @@ class Group:
     """
 
     def __init__(self, shards: list[Shard], n_shards: int, n_threads: int) -> None:
+        memory.learn_limit()
         self._shards = shards
         first, stop = shards[0].number, shards[-1].number + 1
         self._nodes = cover(first, stop, n_shards)
@@ -80,4 +82,7 @@ class Group:
 def _drain(queue: Iterator[Shard], work: Callable[[Shard], None]) -> None:
     # a list iterator hands out each item once, also to several threads
     for shard in queue:
-        work(shard)
+        try:
+            work(shard)
+        finally:
+            shard.rest()

@@ -8,6 +8,7 @@ copy of the rows. After a loss all of it is done again, from the dask graph or t
 import itertools
 import logging
 import uuid
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -20,12 +21,14 @@ from dask_s3vm.engine.blocks import Block, row_count, slice_block
 from dask_s3vm.engine.calls import LOST, RemoteActor
 from dask_s3vm.engine.clients import worker_threads
 from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine, submit_group
+from dask_s3vm.engine.estimate import DataSize, check_room, stays_mapped
+from dask_s3vm.engine.memory import worker_limits
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Piece, build_shard
 from dask_s3vm.engine.sources import Columns, LocalSource, summarise
 from dask_s3vm.engine.tree import node_edges
-from dask_s3vm.exceptions import WorkerLostError
+from dask_s3vm.exceptions import MemoryShortWarning, WorkerLostError
 
 logger = logging.getLogger(__name__)
 
@@ -129,12 +132,23 @@ class ClusterSource:
 
     def _lay_out(self) -> tuple[list[list[Piece]], Layout]:
         """Find the pieces of each shard, and the layout."""
-        total, n_shards, offsets = plan.equal_shares(self.facts, _config.shard_bytes())
-        cuts = self._map(plan.cut_points, offsets, total=total, n_shards=n_shards)
+        mapped = self._stays_mapped()
+        shares, n_shards = plan.shares(self.facts, _config.shard_bytes(), mapped)
+        cuts = self._map(plan.cut_block, shares)
         sizes = [fact.n_rows for fact in self.facts]
         pieces, starts = plan.assign_pieces(cuts, sizes, n_shards)
-        order = plan.column_order(self.facts, self._count_columns)
-        return pieces, plan.layout_of(self.facts, starts, order)
+        order = None if mapped else plan.column_order(self.facts, self._count_columns)
+        return pieces, plan.layout_of(self.facts, starts, order, mapped)
+
+    def _stays_mapped(self) -> bool:
+        """Whether rows stay in files; the first to tell of data that does not fit at all."""
+        limits, size = worker_limits(self._client), DataSize.of(self.facts)
+        threads = tuple(worker_threads(self._client).values())
+        mapped = stays_mapped(size, limits, threads)
+        warning = check_room(size, limits, threads, mapped)
+        if warning:
+            warnings.warn(warning, MemoryShortWarning, stacklevel=2)
+        return mapped
 
     def _count_columns(self, head: list[tuple[int, int]]) -> list[np.ndarray]:
         blocks = self._present()
@@ -150,6 +164,12 @@ class ClusterSource:
         """Build the shards where they are to be; see `ClusterEngine` for what a loss does."""
         try:
             threads = worker_threads(self._client)
+            check_room(
+                DataSize.of(self.facts),
+                worker_limits(self._client),  # fewer workers, after a loss
+                tuple(threads.values()),
+                layout.mapped,
+            )
             runs = _runs(layout.n_shards, list(threads.values()))
             actors = self._submit(pieces, layout, classes, threads, runs)
             return [
