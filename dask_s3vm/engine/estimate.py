@@ -32,10 +32,10 @@ STATE_BYTES = {
 }
 
 #: A worker that has compiled kernels in memory and no rows.
-PROCESS_BYTES = 340 * 2**20
+PROCESS_BYTES = 360 * 2**20
 
 #: Rows that are there once more at the worst time: blocks beside shards, packed active rows.
-EXTRA_ROWS = 0.4
+EXTRA_ROWS = 0.5
 
 #: Vectors of length d at a time in a worker: per thread, and beside.
 _VECTORS = 4, 6
