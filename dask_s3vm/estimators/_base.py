@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,10 @@ from dask_s3vm.estimators._inputs import take_in
 from dask_s3vm.estimators._kernel import KernelParameters
 from dask_s3vm.estimators._labels import class_costs, find_classes
 from dask_s3vm.estimators._linear import LinearClassifier
+from dask_s3vm.estimators._progress import reporters
 from dask_s3vm.exceptions import ConvergenceWarning
 from dask_s3vm.features import KernelMap
-from dask_s3vm.methods.base import ClassTotals, LinearSolution, class_totals
+from dask_s3vm.methods.base import ClassTotals, History, LinearSolution, class_totals
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Placed:
     costs : cost of a labelled row by its class.
     start : (k, d + 1) weights to start from, in the user's column order, or None.
     block_rows : number of rows of each block of X.
+    at_end : what is to be done when the fit is over, however it ends.
     """
 
     engine: Engine
@@ -33,6 +35,7 @@ class Placed:
     costs: np.ndarray
     start: np.ndarray | None
     block_rows: tuple[int, ...]
+    at_end: ExitStack
 
     @property
     def positives(self) -> list[int]:
@@ -89,12 +92,19 @@ class LinearS3VM(KernelParameters, LinearClassifier):
         try:
             totals = class_totals(engine, len(classes))
             costs = class_costs(classes, totals, self.class_weight)
-            yield Placed(engine, classes, totals, costs, start, source.summary.block_rows)
+            with ExitStack() as at_end:
+                yield Placed(
+                    engine, classes, totals, costs, start, source.summary.block_rows, at_end
+                )
         finally:
             engine.close()
         self.classes_ = classes
         self.kernel_map_ = kernel_map
         self.n_rounds_ = engine.rounds
+
+    def _new_history(self, rows: Placed) -> History:
+        """Begin a history, of which callbacks and, with `verbose`, people are told."""
+        return History(reporters(self, rows.engine, len(rows.positives), rows.at_end.callback))
 
     def _start(self) -> np.ndarray | None:
         """Weights of the last fit, if they are wanted."""

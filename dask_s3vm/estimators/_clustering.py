@@ -1,5 +1,6 @@
 """Maximum margin clustering."""
 
+from contextlib import ExitStack, closing
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from dask_s3vm.estimators._least_squares import (
     seed_of,
 )
 from dask_s3vm.estimators._linear import LinearModel, beside
-from dask_s3vm.estimators._progress import callbacks_of
+from dask_s3vm.estimators._progress import reporters
 from dask_s3vm.methods.base import History
 from dask_s3vm.methods.clustering import ClusterSettings, Split, split_rows
 from dask_s3vm.methods.restarts import SearchSettings
@@ -213,7 +214,6 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         search = SearchSettings(
             self.n_restarts, population, self.patience, seed_of(self.random_state)
         )
-        history = History(callbacks_of(self.callbacks, self.verbose))
         source, kernel_map = take_in(self, X, None, None, self._fit_kernel_map)
         try:
             n_rows = source.summary.n_rows
@@ -225,10 +225,9 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
             engine = source.place(None)
         finally:
             source.close()
-        try:
+        with closing(engine), ExitStack() as at_end:
+            history = History(reporters(self, engine, self.n_clusters - 1, at_end.callback))
             labels, splits = split_rows(engine, settings, search, history)
-        finally:
-            engine.close()
         self.kernel_map_ = kernel_map
         self.n_rounds_ = engine.rounds
         self.history_ = history.rows

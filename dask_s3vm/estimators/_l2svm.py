@@ -8,7 +8,6 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
 from dask_s3vm.estimators._base import LinearS3VM
-from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.methods.base import History, LinearSolution
 from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
 
@@ -185,7 +184,7 @@ class L2SVM(LinearS3VM):
         self, X: Any, y: Any, sample_weight: Any, lams: Sequence[float]
     ) -> tuple[list[LinearSolution], History]:
         with self._placed(X, y, sample_weight, supervised=True) as rows:
-            history = History(callbacks_of(self.callbacks, self.verbose))
+            history = self._new_history(rows)
             settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
             solutions = train_l2svm(rows.engine, rows.costs, lams, settings, rows.start, history)
         return solutions, history

@@ -10,7 +10,6 @@ from sklearn.utils._param_validation import Interval
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._linear import beside
-from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.methods.base import History, LinearSolution, TransductiveTask, collect
 from dask_s3vm.methods.found_labels import FoundLabels, classes_of_rows, train_on_found
@@ -76,7 +75,7 @@ class LabellingS3VM(LinearS3VM):
         self
         """
         with self._placed(X, y, sample_weight) as rows:
-            history = History(callbacks_of(self.callbacks, self.verbose))
+            history = self._new_history(rows)
             ratios = positive_ratios(self, rows)
             # costs of rows are relative to the total weight of the labelled ones; C is not
             costs = self.C * rows.totals.weights.sum() * rows.costs

@@ -15,10 +15,9 @@ from dask_s3vm.estimators._least_squares import (
     check_population,
     seed_of,
 )
-from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.estimators._rlsc import check_lams, copy_facts
-from dask_s3vm.methods.base import History, LinearSolution, collect
+from dask_s3vm.methods.base import LinearSolution, collect
 from dask_s3vm.methods.restarts import SearchSettings, window_of
 from dask_s3vm.methods.rlsc import train_rlsc
 from dask_s3vm.methods.s2rlsc import LabelSearch, Placement, label_array, prepare_rows
@@ -264,7 +263,7 @@ def _fit_path(guide: S2RLSC, models: list[S2RLSC], X: Any, y: Any, sample_weight
     with guide._placed(X, y, sample_weight) as rows:
         supervised = not has_unlabeled(guide, rows, 1) or guide.lam_unlabeled == 0
         ratios = positive_ratios(guide, rows, 1)
-        history = History(callbacks_of(guide.callbacks, guide.verbose))
+        history = guide._new_history(rows)
         if supervised:
             lams = [model.lam for model in models]
             for solution in train_rlsc(rows.engine, rows.costs, lams, guide.fit_intercept):

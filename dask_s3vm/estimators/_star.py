@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
-from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.estimators._star_fit import Fitted, fit_exact, fit_sharded
 from dask_s3vm.exceptions import ConvergenceWarning
@@ -262,7 +261,7 @@ class STARSVM(LinearS3VM):
                 self.max_stages,
                 self._least_share(rows.totals.n_unlabeled),
             )
-            history = History(callbacks_of(self.callbacks, self.verbose))
+            history = self._new_history(rows)
             if columns:
                 fitted = fit_exact(rows, columns[0], costs, settings, history)
             else:

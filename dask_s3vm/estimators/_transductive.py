@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
-from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.methods.balance import n_predicted_positive, ratio_threshold
 from dask_s3vm.methods.base import (
@@ -77,7 +76,7 @@ class TransductiveS3VM(LinearS3VM):
         self
         """
         with self._placed(X, y, sample_weight) as rows:
-            history = History(callbacks_of(self.callbacks, self.verbose))
+            history = self._new_history(rows)
             ratios = positive_ratios(self, rows)
             shift = np.zeros(len(rows.positives))
             if not has_unlabeled(self, rows) or self.lam_unlabeled == 0:
