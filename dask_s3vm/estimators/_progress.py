@@ -173,7 +173,7 @@ class Progress:
         for name in ("objective", "svm_objective", "fitness"):
             if name in row:
                 facts.append(f"{name.replace('_', ' ')} {row[name]:.6g}")
-        if any(name in row for name in _SWITCHES):
+        if any(name in row for name in _SWITCHES) and row.get("event") != "anneal":
             facts.append(f"switches {self._switches:,}")
         for name, words in (("n_active", "active rows"), ("n_waiting", "unlabelled rows left")):
             if name in row:
