@@ -1,7 +1,6 @@
 """`--checkpoint` and `--resume`: whether to go on from a state, and what a stop leaves behind."""
 
 import contextlib
-import importlib
 from collections.abc import Callable, Iterator
 
 import click
@@ -44,4 +43,6 @@ def ending_well(checkpoint: str | None) -> Iterator[None]:
 
 
 def _holds_state(directory: str) -> bool:
-    return importlib.import_module("dask_s3vm.checkpoints").holds_state(directory)
+    from dask_s3vm.checkpoints import holds_state
+
+    return holds_state(directory)

@@ -1,6 +1,6 @@
 """Maximum margin clustering."""
 
-from contextlib import ExitStack, closing
+import os
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -17,8 +17,7 @@ from dask_s3vm.estimators._least_squares import (
     seed_of,
 )
 from dask_s3vm.estimators._linear import LinearModel, beside
-from dask_s3vm.estimators._progress import reporters
-from dask_s3vm.methods.base import History
+from dask_s3vm.estimators._record import check_resumable, recorded
 from dask_s3vm.methods.clustering import ClusterSettings, Split, split_rows
 from dask_s3vm.methods.restarts import SearchSettings
 from dask_s3vm.methods.s2rlsc import Placement
@@ -80,6 +79,9 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         See `S2RLSC`.
     callbacks : callable, sequence of callables or None, default=None
         Called with a row of `history_` as each restart finishes.
+    checkpoint : str, path or None, default=None
+        Directory in which the fit keeps its state, to be gone on with after an interruption; see
+        the README. Removed when the fit is done.
     verbose : bool, default=False
         Show a line of progress on standard error.
 
@@ -136,6 +138,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         "placement": [StrOptions({"auto", "pool", "shards"})],
         "dtype": [StrOptions({"float32", "float64"})],
         "callbacks": [callable, list, tuple, None],
+        "checkpoint": [str, os.PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -162,6 +165,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         placement: str = "auto",
         dtype: str = "float64",
         callbacks: Callbacks = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
@@ -184,6 +188,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         self.placement = placement
         self.dtype = dtype
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> "MaxMarginClustering":
@@ -201,6 +206,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         """
         self._validate_params()
         self._check_kernel()
+        check_resumable(self)
         population = check_population(self.population)
         settings = ClusterSettings(
             self.n_clusters,
@@ -225,9 +231,11 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
             engine = source.place(None)
         finally:
             source.close()
-        with closing(engine), ExitStack() as at_end:
-            history = History(reporters(self, engine, self.n_clusters - 1, at_end.callback))
-            labels, splits = split_rows(engine, settings, search, history)
+        try:
+            with recorded(self, engine, {}, self.n_clusters - 1) as history:
+                labels, splits = split_rows(engine, settings, search, history)
+        finally:
+            engine.close()
         self.kernel_map_ = kernel_map
         self.n_rounds_ = engine.rounds
         self.history_ = history.rows

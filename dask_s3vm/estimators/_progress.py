@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
-from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.estimators._course import Course, Pace
-from dask_s3vm.methods.base import Callback, HistoryRow
+from dask_s3vm.methods.base import HistoryRow
 
 #: Seconds between two looks at the clock, and between two writings of the line on a terminal.
 TICK = 0.5
@@ -35,29 +34,20 @@ def callbacks_of(
     return [] if callbacks is None else list(callbacks)
 
 
-def reporters(
-    estimator: Any,
-    engine: Engine | None,
-    problems: int,
-    at_end: Callable[[Callable[[], None]], Any],
-) -> list[Callback]:
-    """List who is told of every row of the history.
+def progress_of(
+    estimator: Any, rounds: Callable[[], int] | None, problems: int
+) -> "list[Progress]":
+    """Make the line of progress that `verbose` asks for, in a list; an empty one without.
 
     Parameters
     ----------
-    estimator : its `callbacks`, and with `verbose` a line of progress.
-    engine : counts the rounds.
+    estimator : what is being fitted.
+    rounds : returns the number of rounds so far; None if there are none to count.
     problems : number of binary problems.
-    at_end : takes a function to be called when the fit is over, however it ends.
     """
-    listed = callbacks_of(estimator.callbacks)
     if not estimator.verbose:
-        return listed
-    course = Course(estimator.get_params(deep=False), problems)
-    progress = Progress(course, None if engine is None else lambda: engine.rounds)
-    at_end(progress.close)
-    progress.start()
-    return [*listed, progress]
+        return []
+    return [Progress(Course(estimator.get_params(deep=False), problems), rounds)]
 
 
 class Progress:
@@ -99,8 +89,15 @@ class Progress:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Keep the line up to date between rows too, which may be minutes apart."""
+    def start(self, before: Iterable[HistoryRow] = ()) -> None:
+        """Keep the line up to date between rows too, which may be minutes apart.
+
+        `before` : rows of an earlier process, where a fit goes on from a state.
+        """
+        for row in before:
+            self._course.place(row)
+        if self._rounds is not None:
+            self._counted = (self._clock(), self._rounds())
         self._thread = threading.Thread(target=self._tick, name="s3vm-progress", daemon=True)
         self._thread.start()
 

@@ -1,5 +1,6 @@
 """STAR-SVM: self-training with adaptive regularisation."""
 
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
@@ -101,6 +102,9 @@ class STARSVM(LinearS3VM):
         supervised 5.5 %, where 0.01 gives 4.0 %. None: 0 up to 10,000 unlabelled rows, else 0.01.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
+    checkpoint : str, path or None, default=None
+        Directory in which the fit keeps its state, to be gone on with after an interruption; see
+        the README. Removed when the fit is done.
     verbose : bool, default=False
         Show a line of progress on standard error.
 
@@ -177,6 +181,7 @@ class STARSVM(LinearS3VM):
         "max_stages": [Interval(Integral, 1, None, closed="left"), None],
         "min_share": [Interval(Real, 0, 1, closed="both"), None],
         "callbacks": [callable, list, tuple, None],
+        "checkpoint": [str, os.PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -202,6 +207,7 @@ class STARSVM(LinearS3VM):
         max_stages: int | None = None,
         min_share: float | None = None,
         callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.C = C
@@ -223,6 +229,7 @@ class STARSVM(LinearS3VM):
         self.max_stages = max_stages
         self.min_share = min_share
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "STARSVM":
@@ -261,7 +268,7 @@ class STARSVM(LinearS3VM):
                 self.max_stages,
                 self._least_share(rows.totals.n_unlabeled),
             )
-            history = self._new_history(rows)
+            history = rows.history
             if columns:
                 fitted = fit_exact(rows, columns[0], costs, settings, history)
             else:
