@@ -45,6 +45,11 @@ def recovery_attempts() -> int:
     return int(dask.config.get("s3vm.recovery-attempts"))
 
 
+def checkpoint_interval() -> float:
+    """Least seconds between two states of a fit that are written."""
+    return parse_timedelta(dask.config.get("s3vm.checkpoint-interval"), default="s")
+
+
 def connect_timeout() -> float:
     """Seconds to wait for a scheduler and a first worker."""
     return parse_timedelta(dask.config.get("s3vm.connect-timeout"), default="s")

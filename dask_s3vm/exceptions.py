@@ -3,6 +3,7 @@
 from sklearn.exceptions import ConvergenceWarning
 
 __all__ = [
+    "CheckpointError",
     "ConvergenceWarning",
     "EngineError",
     "MemoryShortError",
@@ -15,6 +16,24 @@ __all__ = [
 
 class RatioWarning(UserWarning):
     """The share of positive rows was estimated from too few labels to be sure of it."""
+
+
+class CheckpointError(ValueError):
+    """A directory holds no state that a fit can go on from.
+
+    Parameters
+    ----------
+    path : the file or directory.
+    reason : what is wrong with it.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)  # all of it: unpickling calls the class with `args`
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
 
 
 class EngineError(RuntimeError):

@@ -1,5 +1,6 @@
 """STAR-SVM: self-training with adaptive regularisation."""
 
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
@@ -9,7 +10,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
-from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.estimators._star_fit import Fitted, fit_exact, fit_sharded
 from dask_s3vm.exceptions import ConvergenceWarning
@@ -102,6 +102,9 @@ class STARSVM(LinearS3VM):
         supervised 5.5 %, where 0.01 gives 4.0 %. None: 0 up to 10,000 unlabelled rows, else 0.01.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
+    checkpoint : str, path or None, default=None
+        Directory in which the fit keeps its state, to be gone on with after an interruption; see
+        the README. Removed when the fit is done.
     verbose : bool, default=False
         Show a line of progress on standard error.
 
@@ -178,6 +181,7 @@ class STARSVM(LinearS3VM):
         "max_stages": [Interval(Integral, 1, None, closed="left"), None],
         "min_share": [Interval(Real, 0, 1, closed="both"), None],
         "callbacks": [callable, list, tuple, None],
+        "checkpoint": [str, os.PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -203,6 +207,7 @@ class STARSVM(LinearS3VM):
         max_stages: int | None = None,
         min_share: float | None = None,
         callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.C = C
@@ -224,6 +229,7 @@ class STARSVM(LinearS3VM):
         self.max_stages = max_stages
         self.min_share = min_share
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "STARSVM":
@@ -262,7 +268,7 @@ class STARSVM(LinearS3VM):
                 self.max_stages,
                 self._least_share(rows.totals.n_unlabeled),
             )
-            history = History(callbacks_of(self.callbacks, self.verbose))
+            history = rows.history
             if columns:
                 fitted = fit_exact(rows, columns[0], costs, settings, history)
             else:
