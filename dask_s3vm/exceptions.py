@@ -5,7 +5,9 @@ from sklearn.exceptions import ConvergenceWarning
 __all__ = [
     "ConvergenceWarning",
     "EngineError",
+    "LineageError",
     "RatioWarning",
+    "SchedulerLostError",
     "VersionMismatchError",
     "WorkerLostError",
 ]
@@ -21,6 +23,14 @@ class EngineError(RuntimeError):
 
 class WorkerLostError(EngineError):
     """A worker that held rows of this fit is gone."""
+
+
+class LineageError(WorkerLostError):
+    """Rows were on a lost worker, and nobody knows how to make them again."""
+
+
+class SchedulerLostError(EngineError):
+    """The scheduler does not answer."""
 
 
 class VersionMismatchError(EngineError):
