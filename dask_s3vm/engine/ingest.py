@@ -16,6 +16,7 @@ from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, as_labels, as_weights, make_block, row_count
 from dask_s3vm.engine.clients import current_client, worker_threads
 from dask_s3vm.engine.compiling import compile_meanwhile
+from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.placement import ClusterSource, ComputedBlocks, ScatteredBlocks
 from dask_s3vm.engine.sources import Columns, LocalSource, Source
 
@@ -81,7 +82,7 @@ def is_dask(value: Any) -> bool:
 
 def _computed(values: Any) -> Any:
     """Compute a dask column beside in-memory rows; one that is in memory is kept elsewhere."""
-    return values.compute() if is_dask(values) else None
+    return compute_all([values])[0] if is_dask(values) else None
 
 
 def _lazy_blocks(X: da.Array, y: Any, sample_weight: Any) -> list[Any]:

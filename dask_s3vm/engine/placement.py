@@ -22,6 +22,7 @@ from dask_s3vm.engine.budget import Budget
 from dask_s3vm.engine.calls import LOST, remote_actors
 from dask_s3vm.engine.clients import worker_threads
 from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine
+from dask_s3vm.engine.computing import check_lineage
 from dask_s3vm.engine.member import Member
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import Engine
@@ -29,7 +30,7 @@ from dask_s3vm.engine.shard import Piece, build_shard
 from dask_s3vm.engine.sources import Columns, LocalSource, summarise
 from dask_s3vm.engine.spread import Holdings, first_runs
 from dask_s3vm.engine.watch import gathered, watched
-from dask_s3vm.exceptions import LineageError, WorkerLostError
+from dask_s3vm.exceptions import WorkerLostError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -53,18 +54,7 @@ class ComputedBlocks:
 
     def check_lineage(self, loss: BaseException) -> None:
         """Raise `LineageError` if some of the user's data can never be computed again."""
-        gone = {
-            str(future.key)
-            for future in distributed.futures_of(self._lazy)
-            if future.status in ("cancelled", "lost")
-        }
-        if gone:
-            raise LineageError(
-                f"{len(gone)} block(s) of the data are lost with their worker and cannot be made "
-                f"again, such as {min(gone)!r}: they were scattered, or their futures are "
-                "cancelled; hand in a lazy dask array (or a persisted one that can be computed "
-                "again), or the rows in memory"
-            ) from loss
+        check_lineage(self._lazy, loss)
 
 
 class ScatteredBlocks:
