@@ -6,9 +6,11 @@ __all__ = [
     "CheckpointError",
     "ConvergenceWarning",
     "EngineError",
+    "LineageError",
     "MemoryShortError",
     "MemoryShortWarning",
     "RatioWarning",
+    "SchedulerLostError",
     "VersionMismatchError",
     "WorkerLostError",
 ]
@@ -50,6 +52,14 @@ class MemoryShortError(EngineError):
 
 class MemoryShortWarning(UserWarning):
     """The rows may not fit into the memory of the workers."""
+
+
+class LineageError(WorkerLostError):
+    """Rows were on a lost worker, and nobody knows how to make them again."""
+
+
+class SchedulerLostError(EngineError):
+    """The scheduler does not answer."""
 
 
 class VersionMismatchError(EngineError):

@@ -7,7 +7,7 @@ measured as peaks of the resident set of worker processes; the estimate is meant
 within a quarter.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,7 +99,10 @@ class Need:
 
 
 def need(
-    size: DataSize, method: str = "l2svm", threads: tuple[int, ...] = (1,), mapped: bool = False
+    size: DataSize,
+    method: str = "l2svm",
+    threads: Mapping[str, int] | None = None,
+    mapped: bool = False,
 ) -> Need:
     """Estimate what a fit needs.
 
@@ -107,21 +110,22 @@ def need(
     ----------
     size : the data.
     method : a key of `STATE_BYTES`.
-    threads : threads of each worker: rows are shared out by them.
+    threads : threads of each worker, by which rows are shared out; None for one of one thread.
     mapped : whether the rows stay in files: then only where each begins is held.
     """
-    share = max(threads) / sum(threads)
+    most = max(threads.values()) if threads else 1
+    share = most / sum(threads.values()) if threads else 1.0
     rows = 4 * size.n_rows if mapped else size.nbytes
     state = STATE_BYTES[method] * size.n_rows
     per_thread, beside = _VECTORS
-    vectors = 8 * (size.n_features + 1) * (per_thread * max(threads) + beside)
+    vectors = 8 * (size.n_features + 1) * (per_thread * most + beside)
     held = PROCESS_BYTES + vectors + share * (rows + state)
     peak = held if mapped else held + share * EXTRA_ROWS * size.nbytes
     client = PROCESS_BYTES + 8 * _CLIENT_VECTORS * (size.n_features + 1) + 2 * size.n_rows
     return Need(int(held), int(peak), int(rows + state), int(client))
 
 
-def stays_mapped(size: DataSize, limits: dict[str, int], threads: tuple[int, ...]) -> bool:
+def stays_mapped(size: DataSize, limits: Mapping[str, int], threads: Mapping[str, int]) -> bool:
     """Whether rows should be left in the files that they are views of; see `s3vm.mapped`."""
     wanted = _config.mapped()
     if not size.in_files or wanted == "never":
@@ -131,7 +135,7 @@ def stays_mapped(size: DataSize, limits: dict[str, int], threads: tuple[int, ...
 
 
 def check_room(
-    size: DataSize, limits: dict[str, int], threads: tuple[int, ...], mapped: bool
+    size: DataSize, limits: Mapping[str, int], threads: Mapping[str, int], mapped: bool
 ) -> str | None:
     """Refuse data that would surely end a worker; returns a warning where it may.
 

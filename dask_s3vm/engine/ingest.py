@@ -16,8 +16,9 @@ from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, as_labels, as_weights, make_block, row_count
 from dask_s3vm.engine.clients import current_client, worker_threads
 from dask_s3vm.engine.compiling import compile_meanwhile
-from dask_s3vm.engine.lazy import delayed_block
-from dask_s3vm.engine.placement import ClusterSource, computed_blocks, scattered_blocks
+from dask_s3vm.engine.computing import compute_all
+from dask_s3vm.engine.lazy import delayed_blocks
+from dask_s3vm.engine.placement import ClusterSource, ComputedBlocks, ScatteredBlocks
 from dask_s3vm.engine.sources import Columns, LocalSource, Source
 
 
@@ -53,12 +54,11 @@ def ingest(
     )
     if is_dask(X):
         lazy = _lazy_blocks(X, y, sample_weight)
-        if client is not None:
-            worker_threads(client)
-        compiling = compile_meanwhile(client, X)
+        workers = [] if client is None else list(worker_threads(client))
+        compiling = compile_meanwhile(client, workers, X)
         if client is None:
             return LocalSource(list(dask.compute(*lazy)), columns, own=True)
-        source = ClusterSource(client, computed_blocks(client, lazy), columns)
+        source = ClusterSource(client, ComputedBlocks(client, lazy), columns)
         del compiling
         small = sum(fact.nbytes for fact in source.facts) <= _config.local_bytes()
         return source.gather() if small else source
@@ -70,8 +70,9 @@ def ingest(
     if block_map is not None:
         nbytes = row_count(block.rows) * block_map.row_bytes
     if client is not None and nbytes > _config.local_bytes():
-        worker_threads(client)
-        return ClusterSource(client, scattered_blocks(client, block, nbytes, block_map), columns)
+        n_workers = len(worker_threads(client))
+        blocks = ScatteredBlocks(client, block, n_workers, nbytes, block_map)
+        return ClusterSource(client, blocks, columns)
     if block_map is not None:
         return LocalSource([block_map(block, _config.local_threads())], columns, own=True)
     return LocalSource([block], columns, own=False)
@@ -84,7 +85,7 @@ def is_dask(value: Any) -> bool:
 
 def _computed(values: Any) -> Any:
     """Compute a dask column beside in-memory rows; one that is in memory is kept elsewhere."""
-    return values.compute() if is_dask(values) else None
+    return compute_all([values])[0] if is_dask(values) else None
 
 
 def _lazy_blocks(X: da.Array, y: Any, sample_weight: Any) -> list[Any]:
@@ -98,9 +99,7 @@ def _lazy_blocks(X: da.Array, y: Any, sample_weight: Any) -> list[Any]:
     labels = _chunks_beside(X, y, "y")
     weights = _chunks_beside(X, sample_weight, "sample_weight")
     rows = X.to_delayed().ravel()
-    mapped = _config.mapped() != "never"
-    chunks = zip(rows, labels, weights, strict=True)
-    return [delayed_block(*chunk, mapped=mapped) for chunk in chunks]
+    return delayed_blocks(rows, labels, weights, mapped=_config.mapped() != "never")
 
 
 def _chunks_beside(X: da.Array, column: Any, name: str) -> list[Any]:

@@ -5,6 +5,7 @@ would copy its bytes when it sends or spills it. So a block that is made by a si
 inputs, as readers make them, is made inside the task that turns it into a `Block`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import dask
@@ -27,19 +28,30 @@ class Recipe:
         return dask.get({self.key: self.task}, self.key)
 
 
-def delayed_block(rows: Any, labels: Any, weights: Any, mapped: bool) -> Any:
-    """Return a delayed `Block` of delayed rows; labels and weights are delayed, or None.
+def delayed_blocks(
+    rows: Sequence[Any], labels: Sequence[Any], weights: Sequence[Any], mapped: bool
+) -> list[Any]:
+    """Return delayed `Block`s of the delayed blocks of one array.
 
+    labels, weights : what is beside each block, delayed or None.
     mapped : whether rows may stay in the file that they are views of.
     """
-    graph = rows.dask.to_dict() if hasattr(rows.dask, "to_dict") else dict(rows.dask)
-    task = graph[rows.key]
-    beside = [column.dask for column in (labels, weights) if column is not None]
-    alone = not get_dependencies(graph, rows.key) and not any(rows.key in own for own in beside)
-    if alone and _is_task(task):
-        make = dask.delayed(_cooked, pure=False)
-        return make(Recipe(rows.key, task), labels, weights, mapped)
-    return dask.delayed(make_block, pure=False)(rows, labels, weights, mapped=mapped)
+    make, cook = dask.delayed(make_block, pure=False), dask.delayed(_cooked, pure=False)
+    graph = dict(rows[0].dask)  # of all blocks
+    found = []
+    for block, *beside in zip(rows, labels, weights, strict=True):
+        if _stands_alone(block.key, graph, beside):
+            found.append(cook(Recipe(block.key, graph[block.key]), *beside, mapped))
+        else:
+            found.append(make(block, *beside, mapped=mapped))
+    return found
+
+
+def _stands_alone(key: Any, graph: dict[Any, Any], beside: list[Any]) -> bool:
+    """Whether a block is made by one task from nothing, and nothing else is made of it."""
+    if not _is_task(graph[key]) or get_dependencies(graph, key):
+        return False
+    return not any(key in column.dask for column in beside if column is not None)
 
 
 def _cooked(recipe: Recipe, labels: Any, weights: Any, mapped: bool) -> Block:

@@ -7,18 +7,22 @@ only save time, are made up to `KEEP_COPIES`.
 """
 
 import contextlib
-import socket
-from typing import Any
+import sys
+from collections.abc import Collection
 
 import distributed
 import psutil
 from distributed.system import MEMORY_LIMIT
+
+from dask_s3vm.engine.watch import cluster_state
 
 #: Share of the limit beyond which pages of mapped rows are let go as soon as they were read.
 KEEP_MAPPED = 0.5
 
 #: Share of the limit up to which active rows are copied out of mapped ones.
 KEEP_COPIES = 0.35
+
+_HERE = ("127.0.0.1", "localhost", "::1")
 
 _limits: set[int] = set()
 
@@ -47,16 +51,17 @@ def room_for_copy(nbytes: int) -> bool:
     return used.rss - getattr(used, "shared", 0) + nbytes < KEEP_COPIES * limit_here()
 
 
-def worker_limits(client: distributed.Client) -> dict[str, int]:
-    """Bytes that each worker may use; one without a limit has its share of the machine."""
-    found: dict[str, Any] = client.run(_limit_and_host, on_error="return")
-    there = {worker: answer for worker, answer in found.items() if isinstance(answer, tuple)}
-    hosts = [host for limit, host, _ in there.values() if not limit]
+def worker_limits(client: distributed.Client, workers: Collection[str]) -> dict[str, int]:
+    """Bytes that workers may use.
+
+    Those without a limit share the memory of the machine, if it is this one; of others nothing is
+    known, and they are believed to have room for everything.
+    """
+    found = cluster_state(client)["workers"]
+    there = {address: found[address] for address in workers if address in found}
+    free = [about["host"] for about in there.values() if not about["memory_limit"]]
+    shared = MEMORY_LIMIT // max(1, len(free))
     return {
-        worker: limit or whole // hosts.count(host)
-        for worker, (limit, host, whole) in there.items()
+        address: about["memory_limit"] or (shared if about["host"] in _HERE else sys.maxsize)
+        for address, about in there.items()
     }
-
-
-def _limit_and_host(dask_worker: Any) -> tuple[int, str, int]:
-    return dask_worker.memory_manager.memory_limit or 0, socket.gethostname(), MEMORY_LIMIT

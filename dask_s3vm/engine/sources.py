@@ -103,7 +103,7 @@ class LocalSource:
 
     def place(self, classes: np.ndarray | None) -> Engine:
         """See `Source.place`."""
-        threads = (_config.local_threads(),)
+        threads = {"here": _config.local_threads()}
         mapped = stays_mapped(DataSize.of(self._facts), {"here": memory.limit_here()}, threads)
         shares, n_shards = plan.shares(self._facts, _config.shard_bytes(), mapped)
         cuts = [plan.cut_block(self._block(i), share) for i, share in enumerate(shares)]
