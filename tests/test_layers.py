@@ -35,6 +35,8 @@ ALLOWED = {
         "engine.shard",
         "engine.select",
     ],
+    "plotting": ["plotting"],
+    "reports": ["reports", "plotting", "io.archive", "_config", "_version"],
     "features": [
         "features",
         "kernels.rows",

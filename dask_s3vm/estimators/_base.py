@@ -96,7 +96,8 @@ class LinearS3VM(KernelParameters, LinearClassifier):
             totals = class_totals(engine, len(classes))
             costs = class_costs(classes, totals, self.class_weight)
             about = {"lams": list(lams), "weights": start}
-            with recorded(self, engine, about) as history:
+            problems = 1 if len(classes) == 2 else len(classes)
+            with recorded(self, engine, about, problems) as history:
                 yield Placed(
                     engine, classes, totals, costs, start, source.summary.block_rows, history
                 )

@@ -232,7 +232,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         finally:
             source.close()
         try:
-            with recorded(self, engine, {}) as history:
+            with recorded(self, engine, {}, self.n_clusters - 1) as history:
                 labels, splits = split_rows(engine, settings, search, history)
         finally:
             engine.close()

@@ -10,7 +10,7 @@ from dask_s3vm import _config
 from dask_s3vm.checkpoints import FileKeeper, identity_of
 from dask_s3vm.engine.fingerprint import fingerprint
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.estimators._progress import callbacks_of
+from dask_s3vm.estimators._progress import callbacks_of, progress_of
 from dask_s3vm.methods.base import History
 from dask_s3vm.methods.keeping import Keeper
 
@@ -30,21 +30,31 @@ def check_resumable(estimator: Any) -> None:
 
 
 @contextmanager
-def recorded(estimator: Any, engine: Engine, about: dict[str, Any]) -> Iterator[History]:
+def recorded(
+    estimator: Any, engine: Engine, about: dict[str, Any], problems: int = 1
+) -> Iterator[History]:
     """Have a history for the time of a fit, and the state of an earlier one in it.
 
     A fit that ends before its time, for whatever reason, leaves its last state behind; one that is
-    done leaves none. `about` tells the fit from others, beside parameters and rows.
+    done leaves none. `about` tells the fit from others, beside parameters and rows; `problems` is
+    the number of binary problems.
     """
     keeper = _keeper_of(estimator, engine, about)
+    progress = progress_of(estimator, lambda: engine.rounds, problems)
+    history = History([*callbacks_of(estimator.callbacks), *progress], keeper, engine)
+    for shown in progress:
+        shown.start(history.rows)
     try:
-        yield History(callbacks_of(estimator.callbacks, estimator.verbose), keeper, engine)
+        yield history
     except BaseException:
         try:
             keeper.rescue()
         except OSError as error:  # what ended the fit matters more
             logger.error("the state of the fit could not be kept: %s", error)
         raise
+    finally:
+        for shown in progress:
+            shown.close()
     keeper.finish()
 
 
