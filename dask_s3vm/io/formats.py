@@ -91,6 +91,24 @@ register(
 )
 register(
     Format(
+        "arrow",
+        "Arrow IPC / Feather with list columns",
+        (".arrow", ".feather", ".ipc"),
+        reader="dask_s3vm.io.arrow_ipc:read_arrow",
+        writer="dask_s3vm.io.arrow_write:write_arrow",
+    )
+)
+register(
+    Format(
+        "parquet",
+        "Parquet with list columns",
+        (".parquet", ".pq"),
+        reader="dask_s3vm.io.parquet:read_parquet",
+        writer="dask_s3vm.io.arrow_write:write_parquet",
+    )
+)
+register(
+    Format(
         "npz",
         "numpy archives, sparse or dense",
         (".npz",),
