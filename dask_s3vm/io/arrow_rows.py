@@ -218,7 +218,7 @@ def _as_array(buffer: Any, dtype: np.dtype, place: Place) -> np.ndarray:
     count = buffer.size // dtype.itemsize
     if place.mapped is not None:
         start = buffer.address - place.mapped.ctypes.data
-        if 0 <= start and start + buffer.size <= place.mapped.size:
+        if start >= 0 and start + buffer.size <= place.mapped.size:
             return place.mapped[start : start + count * dtype.itemsize].view(dtype)
     return np.frombuffer(buffer, dtype=dtype, count=count)
 
@@ -236,7 +236,7 @@ def _check(offsets: Any, indices: Any, values: Any, n_features: int) -> tuple[in
     for row in range(offsets.size - 1):
         low, high = np.int64(offsets[row]), np.int64(offsets[row + 1])
         if low < 0 or high < low or high > indices.size or high > values.size:
-            return _OFFSETS, row, low
+            return _OFFSETS, row, 0
         previous = np.int64(-1)
         for entry in range(low, high):
             column = np.int64(indices[entry])

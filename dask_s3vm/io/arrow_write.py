@@ -9,6 +9,7 @@ from dask_s3vm.io.arrow_schema import ROWS_KEY, import_arrow, make_schema
 from dask_s3vm.io.ipc_frames import Frame, batch_message, file_head, file_tail, write_buffers
 from dask_s3vm.io.parts import Part, Shape, cut_rows
 from dask_s3vm.io.running import is_dense
+from dask_s3vm.io.streams import copy_bytes
 from dask_s3vm.io.writing import Progress, write_parts
 
 __all__ = ["write_arrow", "write_parquet"]
@@ -164,16 +165,6 @@ class ParquetParts:
         return import_arrow("pyarrow.parquet").ParquetWriter(
             stream, schema, compression=self.compression, use_dictionary=["label"]
         )
-
-
-def copy_bytes(source: BinaryIO, target: BinaryIO, size: int) -> None:
-    """Copy so many bytes from one stream to another, in steps."""
-    while size > 0:
-        chunk = source.read(min(size, 4 << 20))
-        if not chunk:
-            raise OSError("a part is shorter than it was")
-        target.write(chunk)
-        size -= len(chunk)
 
 
 def _schema(

@@ -1,6 +1,7 @@
 """Rows as they are written: of plain types, and what is to be known of every part."""
 
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -81,7 +82,7 @@ class PartFormat(Protocol):
         ...
 
     def join(self, target: Any, parts: list[Part], staged: Any, shape: Shape) -> None:
-        """Write one file of all parts; ``target(suffix)`` opens it, or one beside it."""
+        """Write one file of all parts; ``target()`` opens it, ``target(ending)`` one beside it."""
         ...
 
 
@@ -157,7 +158,7 @@ def cut_rows(rows: Any) -> list[tuple[int, int]]:
     count = max(1, -(-int(sizes[-1]) // _BATCH_BYTES))
     cuts = np.searchsorted(sizes, np.linspace(0, int(sizes[-1]), count + 1)[1:-1])
     edges = np.unique([0, *cuts.tolist(), n]).tolist()
-    return list(zip(edges[:-1], edges[1:], strict=True)) or [(0, 0)]
+    return list(pairwise(edges)) or [(0, 0)]
 
 
 def _finite(values: np.ndarray, name: str = "X") -> np.ndarray:

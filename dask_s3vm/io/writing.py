@@ -200,9 +200,12 @@ def _finish(
         return
     with ExitStack() as stack:
         # The last one opened is closed, and so shown, first: files beside the target come first.
-        form.join(
-            lambda suffix="": stack.enter_context(home.writing(name + suffix)), parts, staged, shape
-        )
+
+        def target(ending: str | None = None) -> Any:
+            own = name if ending is None else name.rpartition(".")[0] + ending
+            return stack.enter_context(home.writing(own))
+
+        form.join(target, parts, staged, shape)
     home.remove(f".{name}.partial")
 
 
