@@ -30,7 +30,12 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_rows(
-    paths: tuple[str, ...], n_features: int | None, zero_based: str, blocksize: str
+    paths: tuple[str, ...],
+    n_features: int | None,
+    zero_based: str,
+    blocksize: str,
+    format: str | None = None,
+    **more: Any,
 ) -> tuple[Any, Any]:
     """Read files into (X, y), on the current cluster; y is None where a file has no labels."""
     choice: dict[str, Any] = {"auto": "auto", "yes": True, "no": False}
@@ -41,5 +46,7 @@ def read_rows(
         "blocksize": blocksize,
         "block": "scipy",
     }
-    known = options_of(format_of(urls).load("reader"))
-    return read_data(urls, **{name: options[name] for name in options.keys() & known})
+    form = format_of(urls, format)
+    known = options_of(form.load("reader"))
+    own = {name: options[name] for name in options.keys() & known}
+    return read_data(urls, format=form.name, **own, **more)

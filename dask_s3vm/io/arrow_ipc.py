@@ -15,7 +15,7 @@ from dask_s3vm.io.arrow_schema import ROWS_KEY, Layout, import_arrow, layout_of
 from dask_s3vm.io.blocks import as_block, check_options, empty_block, lazy_array
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.labels import check_known, common_type, known_labels
+from dask_s3vm.io.labels import check_known, common_type, sorted_labels
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 
 __all__ = ["read_arrow"]
@@ -27,7 +27,7 @@ def read_arrow(
     n_features: int | None = None,
     block: Literal["gcxs", "scipy"] = "gcxs",
     dtype: Any = None,
-    labels: Any = None,
+    known_labels: Any = None,
     unlabeled: Any = None,
 ) -> tuple[da.Array, da.Array | None]:
     """Open Arrow IPC files (also called Feather) as dask arrays, one block per record batch.
@@ -48,7 +48,7 @@ def read_arrow(
         Type of the sparse blocks. Dense rows are numpy blocks.
     dtype : dtype, optional
         Type of the values, float64 or float32; by default as stored.
-    labels : list, optional
+    known_labels : list, optional
         The labels that may occur, the mark of unlabelled rows included; any other is an error.
     unlabeled : int or str, optional
         What to put in place of labels that are null. Without it, a null is an error.
@@ -67,7 +67,7 @@ def read_arrow(
     """
     source = IpcSource()
     files = find_files(urlpath, FORMATS["arrow"].fits)
-    return open_batches(source, files, n_features, block, dtype, labels, unlabeled)
+    return open_batches(source, files, n_features, block, dtype, known_labels, unlabeled)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def open_batches(
     n_features: int | None,
     block: str,
     dtype: Any,
-    labels: Any,
+    known_labels: Any,
     unlabeled: Any,
 ) -> tuple[da.Array, da.Array | None]:
     """Build lazy arrays over batches of rows; see `read_arrow`.
@@ -119,7 +119,7 @@ def open_batches(
         Opens the files.
     files : list of TextFile
         The files.
-    n_features, block, dtype, labels, unlabeled : object
+    n_features, block, dtype, known_labels, unlabeled : object
         As in `read_arrow`.
 
     Returns
@@ -128,7 +128,7 @@ def open_batches(
         Rows and labels.
     """
     check_options(n_features=n_features, block=block, dtype=dtype)
-    known = known_labels(labels)
+    known = sorted_labels(known_labels)
     heads = _look_at_all(source, files)
     dense = _all_dense(files, heads)
     columns = _count_features(source, files, heads, n_features, dense)

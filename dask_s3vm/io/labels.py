@@ -7,7 +7,7 @@ import numpy as np
 
 from dask_s3vm.io.errors import DataFileError
 
-__all__ = ["check_known", "common_type", "known_labels", "plain_labels"]
+__all__ = ["check_known", "common_type", "plain_labels", "sorted_labels"]
 
 
 def common_type(names: Sequence[str], types: Sequence[np.dtype | None]) -> np.dtype | None:
@@ -41,13 +41,13 @@ def common_type(names: Sequence[str], types: Sequence[np.dtype | None]) -> np.dt
     return np.result_type(*(kind for kind in types if kind is not None))
 
 
-def known_labels(labels: Any) -> np.ndarray | None:
-    """Return the labels that a reader's option `labels` allows; None allows any."""
+def sorted_labels(labels: Any) -> np.ndarray | None:
+    """Return the labels that a reader's option `known_labels` allows; None allows any."""
     if labels is None:
         return None
     known = np.unique(np.asarray(labels))
     if known.ndim != 1 or not known.size or known.dtype.kind not in "biufU":
-        raise ValueError(f"labels is {labels!r}, wanted a list of numbers or of strings")
+        raise ValueError(f"known_labels is {labels!r}, wanted a list of numbers or of strings")
     return known
 
 

@@ -12,7 +12,7 @@ from dask.utils import parse_bytes
 from dask_s3vm.io.blocks import check_options, lazy_array
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.labels import check_known, common_type, known_labels
+from dask_s3vm.io.labels import check_known, common_type, sorted_labels
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 
 __all__ = ["read_npy"]
@@ -26,7 +26,7 @@ def read_npy(
     y_path: UrlPath | None = None,
     n_features: int | None = None,
     blocksize: int | str = "32MiB",
-    labels: Any = None,
+    known_labels: Any = None,
 ) -> tuple[da.Array, da.Array | None]:
     """Open matrices in ``.npy`` files as dask arrays; several are put under each other.
 
@@ -41,7 +41,7 @@ def read_npy(
         Number of columns, to make sure of it.
     blocksize : int or str
         Bytes in one block.
-    labels : list, optional
+    known_labels : list, optional
         The labels that may occur, the mark of unlabelled rows included; any other is an error.
 
     Returns
@@ -57,7 +57,7 @@ def read_npy(
         If a file is cut short, or is something else.
     """
     check_options(n_features=n_features, blocksize=blocksize)
-    known = known_labels(labels)
+    known = sorted_labels(known_labels)
     found = find_files(urlpath, lambda name: FORMATS["npy"].fits(name) and not _is_labels(name))
     matrices = [_look(file, 2) for file in found]
     columns = matrices[0].shape[1]

@@ -1,4 +1,4 @@
-"""Writing rows as ``.npz`` archives and as ``.npy`` matrices, array after array, never as a whole."""
+"""Writing rows as ``.npz`` archives and ``.npy`` matrices, which never stand in memory whole."""
 
 import os
 import zipfile
@@ -86,10 +86,10 @@ class NpzParts:
     def join(self, target: Any, parts: list[Part], staged: Any, shape: Shape) -> None:
         """Put the arrays of all parts behind each other, in one archive."""
         n = sum(part.rows for part in parts)
-        values, index = np.dtype(parts[0].values), np.dtype(np.int64)
+        values = np.dtype(parts[0].values)
         entries = sum(part.entries for part in parts)
-        if max(entries, shape.n_features) <= np.iinfo(np.int32).max:
-            index = np.dtype(np.int32)
+        wide = max(entries, shape.n_features) > np.iinfo(np.int32).max
+        index = np.dtype(np.int64 if wide else np.int32)
         with zipfile.ZipFile(target(), "w") as archive:
             if shape.dense:
                 size = (n, shape.n_features)
@@ -98,8 +98,8 @@ class NpzParts:
                 _put(archive, "data", values, (entries,), _arrays(staged, parts, "data"))
                 _put(archive, "indices", index, (entries,), _arrays(staged, parts, "indices"))
                 _put(archive, "indptr", index, (n + 1,), _joined_offsets(staged, parts))
-                size = np.array([n, shape.n_features])
-                _put(archive, "shape", np.dtype(np.int64), (2,), [size])
+                told = np.array([n, shape.n_features])
+                _put(archive, "shape", np.dtype(np.int64), (2,), [told])
             if parts[0].labels is not None:
                 kind = np.dtype(parts[0].labels)
                 _put(archive, "y", kind, (n,), _arrays(staged, parts, "y"))
@@ -159,4 +159,4 @@ def _put_array(
     for array in arrays:
         whole = np.ascontiguousarray(array.astype(dtype, copy=False))
         if whole.size:
-            stream.write(memoryview(whole.view(np.uint8).reshape(-1)))
+            stream.write(whole.reshape(-1).view(np.uint8).data)

@@ -19,7 +19,7 @@ def read_parquet(
     n_features: int | None = None,
     block: Literal["gcxs", "scipy"] = "gcxs",
     dtype: Any = None,
-    labels: Any = None,
+    known_labels: Any = None,
     unlabeled: Any = None,
 ) -> tuple[da.Array, da.Array | None]:
     """Open Parquet files as dask arrays, one block per row group.
@@ -31,7 +31,7 @@ def read_parquet(
     urlpath : str, path or list of these
         File, glob pattern, folder, or list of these; anything fsspec can open. See
         `dask_s3vm.io.arrow_schema` for the columns.
-    n_features, block, dtype, labels, unlabeled : object
+    n_features, block, dtype, known_labels, unlabeled : object
         As in `dask_s3vm.io.arrow_ipc.read_arrow`.
 
     Returns
@@ -47,7 +47,7 @@ def read_parquet(
         If a file is not such a file, or (when the arrays are computed) a row is not in order.
     """
     files = find_files(urlpath, FORMATS["parquet"].fits)
-    return open_batches(ParquetSource(), files, n_features, block, dtype, labels, unlabeled)
+    return open_batches(ParquetSource(), files, n_features, block, dtype, known_labels, unlabeled)
 
 
 class ParquetSource:

@@ -46,7 +46,7 @@ _TENS = _make_tens()
 
 
 @numba.njit(cache=True, nogil=True)
-def shortest(bits: Any) -> tuple[Any, int]:
+def shortest(bits: Any) -> tuple[Any, Any]:
     """Return digits and exponent of a positive finite float64: it is ``digits * 10**exponent``.
 
     Parameters

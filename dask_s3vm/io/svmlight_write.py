@@ -128,7 +128,7 @@ class SvmlightParts:
             row, size = _write_rows(
                 text, row, indptr, indices, bits, marks, whole, int(not self.zero_based)
             )
-            stream.write(memoryview(text[:size]))
+            stream.write(text[:size].data)
 
 
 @numba.njit(cache=True, nogil=True)
