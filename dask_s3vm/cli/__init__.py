@@ -17,6 +17,7 @@ _COMMANDS = {
     "bench": "Measure, in ratios: rounds, l2svm, tsvm, da.",
     "demo": "Make a data set, train on it, and show what came out.",
     "evaluate": "Score a model on labelled data.",
+    "info": "Show what a cluster is made of, and whether its parts fit together.",
     "predict": "Predict the rows of a file.",
     "train": "Train a model from a file of rows.",
 }
