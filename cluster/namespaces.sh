@@ -19,7 +19,6 @@ net=10.$((100 + $$ % 100)).$(($$ / 100 % 250))
 declare -A address=([scheduler]=$net.1 [worker1]=$net.2 [worker2]=$net.3 [client]=$net.4)
 hosts=(scheduler worker1 worker2 client)
 folder=$(mktemp -d)
-started=()
 
 in_host() { # in_host NAME COMMAND...: run a command on a host
     local name=$1
@@ -27,11 +26,20 @@ in_host() { # in_host NAME COMMAND...: run a command on a host
     ip netns exec "$id-$name" "$@"
 }
 
+inhabitants() { # processes on the hosts of this run
+    for name in "${hosts[@]}"; do ip netns pids "$id-$name" 2>/dev/null; done
+}
+
 tear_down() {
-    local code=$?
+    local code=$? process
     set +e
-    for process in "${started[@]}"; do kill "$process" 2>/dev/null; done
-    for process in "${started[@]}"; do wait "$process" 2>/dev/null; done
+    for signal in TERM KILL; do # a namespace lives as long as a process in it
+        for process in $(inhabitants); do kill -"$signal" "$process" 2>/dev/null; done
+        for _ in {1..40}; do
+            [[ -z $(inhabitants) ]] && break
+            sleep 0.25
+        done
+    done
     for number in "${!hosts[@]}"; do
         ip link del "${id}v$number" 2>/dev/null
         ip netns del "$id-${hosts[$number]}" 2>/dev/null
@@ -85,14 +93,12 @@ dump_svmlight_file(X.compute(), 2 * y.compute().astype(int) - 1, sys.argv[1], ze
 # shellcheck disable=SC2046  # options are words without blanks
 in_host scheduler "$python" -m dask scheduler --protocol tls --host "${address[scheduler]}" \
     --port 8786 --no-dashboard $(tls scheduler) >"$folder/scheduler.log" 2>&1 &
-started+=($!)
 for name in worker1 worker2; do
     # shellcheck disable=SC2046
     in_host "$name" "$python" -m dask worker "tls://${address[scheduler]}:8786" --protocol tls \
         --host "${address[$name]}" --nthreads 1 --no-nanny --no-dashboard \
         --local-directory "$folder/$name" $(tls worker) >"$folder/$name.log" 2>&1 &
-    started+=($!)
-done
+    done
 
 s3vm=("$python" -c "from dask_s3vm.cli import main; main()")
 remote=(--scheduler "tls://${address[scheduler]}:8786")
