@@ -23,16 +23,16 @@ MAKER = Path(__file__).resolve().parents[1] / "tls" / "make_certificates.py"
 
 def main():
     options = parser().parse_args()
-    with tempfile.TemporaryDirectory(prefix=".s3vm-tls-", dir=options.shared) as folder:
-        with (
-            cluster_of(options, security_in(Path(folder) / "tls")) as cluster,
-            Client(cluster) as client,
-        ):
-            cluster.scale(jobs=options.jobs)
-            client.wait_for_workers(options.jobs, timeout=options.wait)
-            print(f"{options.jobs} workers at {cluster.scheduler_address}", file=sys.stderr)
-            X, y = read_data(options.rows)
-            model = TSVM(lam=options.lam, unlabeled=0).fit(X, y)
+    with (
+        tempfile.TemporaryDirectory(prefix=".s3vm-tls-", dir=options.shared) as folder,
+        cluster_of(options, security_in(Path(folder) / "tls")) as cluster,
+        Client(cluster) as client,
+    ):
+        cluster.scale(jobs=options.jobs)
+        client.wait_for_workers(options.jobs, timeout=options.wait)
+        print(f"{options.jobs} workers at {cluster.scheduler_address}", file=sys.stderr)
+        X, y = read_data(options.rows)
+        model = TSVM(lam=options.lam, unlabeled=0).fit(X, y)
     save_model(model, options.model)
     print(f"objective {model.objective_:.9g}, {model.n_iter_} Newton steps, {model.termination_}")
 
@@ -50,12 +50,11 @@ def cluster_of(options, security):
         local_directory="/tmp",
         protocol="tls://",
         security=security,
-        worker_extra_args=["--lifetime", options.lifetime, "--lifetime-stagger", "2m"]
-        + ["--dashboard-address", "127.0.0.1:0"],
-        job_extra_directives=["--output=s3vm-worker-%j.log"],
-        interface=options.interface,
         # the pages that dask serves are plain HTTP: they stay on their host
         scheduler_options={"dashboard_address": "127.0.0.1:0"},
+        worker_extra_args=["--dashboard-address", "127.0.0.1:0", "--lifetime", options.lifetime],
+        job_extra_directives=["--output=s3vm-worker-%j.log"],
+        interface=options.interface,
     )
 
 
