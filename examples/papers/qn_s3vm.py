@@ -69,13 +69,16 @@ def one_split(seed, X, y, sizes, grid, n_folds):
     labelled, unlabelled, test = three_way(y, sizes, seed)
     rows, part = training(X, y, labelled, unlabelled)
     ratio = float(y[labelled].mean())
-    found = {}
+    found, chosen = {}, {}
     for method, candidates in grid.items():
         began = time.perf_counter()
         ours = method in OURS
         make = partial(OURS[method], positive_ratio=ratio) if ours else Supervised
-        chosen = realistic(make, candidates, rows, part, seed, n_folds)
-        model = make(**chosen).fit(rows, part)
+        if method == "DA" and n_folds < 5:  # the same objective: what was chosen for TSVMlin
+            chosen[method] = chosen["TSVMlin"]
+        else:
+            chosen[method] = realistic(make, candidates, rows, part, seed, n_folds)
+        model = make(**chosen[method]).fit(rows, part)
         found[method] = (100 * error(model, X[test], y[test]), time.perf_counter() - began)
     for method in EXTRA:
         model, seconds = timed(baseline(method, lam=4.0 ** np.arange(-5, 6)), rows, part)
@@ -96,7 +99,8 @@ def table_2(args):
         table.say(
             "3-fold cross-validation on the labelled rows (paper: 5 folds): C of LIBSVM 2^-9, "
             "2^-6, .. 2^9 (paper: 21 values); lam of the others 4, 1/4, 1/64, 1/1024 with lam' 1 "
-            "(paper: 21 x 3); what is nearest to 1 wins a tie"
+            "(paper: 21 x 3); DA takes what TSVMlin chose: they have one objective; what is nearest "
+            "to 1 wins a tie"
         )
         table.say("20 newsgroups: no search, lam 1/1000, lam' 1, C 1, 2 splits")
     table.say("RLSC: lam by leave-one-out; self-training, label spreading: defaults")

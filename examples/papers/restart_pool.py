@@ -5,7 +5,7 @@ factor once; a restart is a task.
 
 python examples/papers/restart_pool.py                            # 5,000 rows, 1 and 2 workers
 python examples/papers/restart_pool.py --rows 1000000 --restarts 4 --population 1 1
-python examples/papers/restart_pool.py --rows 1000000 --restarts 4 --placement shards --dtype float32
+python examples/papers/restart_pool.py --rows 1000000 --restarts 4 --placement shards
 """
 
 import argparse

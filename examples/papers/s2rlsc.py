@@ -280,8 +280,8 @@ def figure_9(args):
     shares, restarts = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1), 50
     if args.quick:
         sets, shares, restarts = {"G2C": (25, 225, 250)}, (0.02, 0.1), 5
-    figure.say(f"{splits} splits; lam = lam' = 1, linear kernel, (1+1)-EA, best of {restarts}, ratio"
-               " of the labelled rows (4 % of the training rows)")  # fmt: skip
+    figure.say(f"{splits} splits; lam = lam' = 1, linear kernel, (1+1)-EA, best of {restarts},"
+               " ratio of the labelled rows (4 % of the training rows)")  # fmt: skip
     for (name, sizes), share in product(sets.items(), shares):
         try:
             X, y = load(name, args.data)

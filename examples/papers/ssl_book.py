@@ -82,8 +82,8 @@ def one_split(number, X, y, splits, kernel, sigma, methods):
 
 def table(args, kernel):
     """All methods, all sets, one kernel."""
-    made = Table(f"ssl_book_{kernel}", f"Published splits, {kernel} kernel: error in % on unlabelled"
-                 " rows", args.out, extra=METHODS)  # fmt: skip
+    made = Table(f"ssl_book_{kernel}", f"Published splits, {kernel} kernel: error in % on"
+                 " unlabelled rows", args.out, extra=METHODS)  # fmt: skip
     made.say(
         "C = 1 for each labelled row (lam = 1/l), lam' 1, C* 0.1, confidence 0.7, S2RLSC best of"
     )

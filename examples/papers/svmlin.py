@@ -2,7 +2,8 @@
 
 Tables 1.2 and 1.3 (objective), 1.4 and 1.5 (error on the unlabelled rows), 1.6 and 1.7 (minutes) of
 TSVM with multiple switching, DA and the supervised SVM on large sets; Figures 1.3 to 1.6:
-objective, test error, the same beside the SVM, and seconds over the number of labels, on four text sets.
+objective, test error, the same beside the SVM, and seconds over the number of labels, on four
+text sets.
 
 python examples/papers/svmlin.py                         # full mode, about 10 minutes
 python examples/papers/svmlin.py --quick                 # seconds
