@@ -45,7 +45,7 @@ class Figure:
         plt = pyplot()
         if plt is None or not panels:
             return
-        columns = min(len(panels), 3)
+        columns = 2 if len(panels) in (2, 4) else min(len(panels), 3)
         lines = -(-len(panels) // columns)
         figure, axes = plt.subplots(
             lines, columns, figsize=(3.6 * columns, 2.9 * lines), squeeze=False

@@ -82,8 +82,8 @@ def tables(args):
                     extra=("SVM", *EXTRA))  # fmt: skip
     accuracy.say("labels, C and C*/C of Table I, true ratio, linear kernel, columns in [0, 1] (text"
                  f" rows of length 1); center={args.center}; lam of others 1/(2 C l)")  # fmt: skip
-    accuracy.say("10 splits as in the paper, a9a 5, news20 and comp-rest 2, kdd99 1; the paper has no"
-                 " standard deviation: agreement is within one of ours")  # fmt: skip
+    accuracy.say("10 splits as in the paper, a9a 5, news20 and comp-rest 2, kdd99 1; the paper has"
+                 " no standard deviation: agreement is within one of ours")  # fmt: skip
     seconds.say("one thread; the first fit of a method may read compiled kernels from disk")
     absent = {"∇TSVM": ABSENT}
     graph = f"more than {GRAPH_ROWS:,} rows"

@@ -37,3 +37,8 @@ def training(X, y, labelled, unlabelled):
     """Rows of a split to train on, and their marks."""
     rows = np.concatenate([labelled, unlabelled])
     return X[rows], np.concatenate([y[labelled], np.full(len(unlabelled), -1)])
+
+
+def given(found, part):
+    """Labels that were found, but those of labelled rows as they were given."""
+    return np.where(part >= 0, part, found)
