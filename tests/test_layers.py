@@ -48,9 +48,20 @@ ALLOWED = {
         "engine.ingest",
         "engine.protocol",
         "engine.sources",
+        "engine.blocks.as_labels",
+        "engine.local",
         "estimators",
         "exceptions",
         "_config",
+    ],
+    "model_selection": [
+        "estimators",
+        "features",
+        "engine.pool",
+        "engine.shard.hold_out",
+        "model_selection",
+        "_config",
+        "_version",
     ],
 }
 

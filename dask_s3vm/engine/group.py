@@ -30,6 +30,11 @@ class Group:
         if self._helpers > 0:
             self._pool = ThreadPoolExecutor(self._helpers, thread_name_prefix="s3vm")
 
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards, in order."""
+        return self._shards
+
     def sum(self, op: Operation, *args: Any) -> Parts:
         """Run `op` on every shard and add up the subtrees that this group holds whole.
 
