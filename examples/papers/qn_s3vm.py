@@ -12,7 +12,6 @@ chosen by cross-validation on the labelled rows and the class ratio is that of t
 """
 
 import time
-from functools import partial
 from itertools import product
 
 import dask
@@ -51,34 +50,35 @@ def full_name(name):
 
 
 def grids(args, large):
-    """{method: candidates}, the one nearest to 1 first: it wins a tie."""
+    """{method: grid}, what is nearest to 1 first: it wins a tie."""
     if args.quick or large:
-        fixed = [{"lam": 1e-3 if large else 0.25, "lam_unlabeled": 1.0}]
-        return {"LIBSVM": [{"C": 1.0}], **dict.fromkeys(OURS, fixed)}
-    powers, weights = ((0, -3, 3, -6, 6, -9, 9), (1.0,)) if not args.whole_grid else (
-        sorted(range(-10, 11), key=abs), (1.0, 0.01, 100.0)
-    )  # fmt: skip
-    costs = [{"C": 2.0**power} for power in powers]
-    lams = (0.25, 4.0, 2.0**-6, 2.0**-10) if not args.whole_grid else 2.0 ** np.array(powers)
-    ours = [{"lam": lam, "lam_unlabeled": w} for w, lam in product(weights, lams)]
-    return {"LIBSVM": costs, **dict.fromkeys(OURS, ours)}
+        fixed = {"lam": [1e-3 if large else 0.25]}
+        return {"LIBSVM": {"C": [1.0]}, **dict.fromkeys(OURS, fixed)}
+    if args.whole_grid:
+        powers = sorted(range(-10, 11), key=abs)
+        ours = {"lam_unlabeled": [1.0, 0.01, 100.0], "lam": [2.0**power for power in powers]}
+    else:
+        powers = (0, -3, 3, -6, 6, -9, 9)
+        ours = {"lam": [0.25, 4.0, 2.0**-6, 2.0**-10]}
+    return {"LIBSVM": {"C": [2.0**power for power in powers]}, **dict.fromkeys(OURS, ours)}
 
 
-def one_split(seed, X, y, sizes, grid, n_folds):
+def one_split(seed, X, y, sizes, grids_of, n_folds):
     """{method: (test error in %, seconds)} of one random split."""
     labelled, unlabelled, test = three_way(y, sizes, seed)
     rows, part = training(X, y, labelled, unlabelled)
     ratio = float(y[labelled].mean())
     found, chosen = {}, {}
-    for method, candidates in grid.items():
+    for method, grid in grids_of.items():
         began = time.perf_counter()
-        ours = method in OURS
-        make = partial(OURS[method], positive_ratio=ratio) if ours else Supervised
+        model = OURS[method](positive_ratio=ratio) if method in OURS else Supervised()
         if method == "DA" and n_folds < 5:  # the same objective: what was chosen for TSVMlin
-            chosen[method] = chosen["TSVMlin"]
+            model.set_params(**chosen["TSVMlin"]).fit(rows, part)
+        elif all(len(values) == 1 for values in grid.values()):
+            chosen[method] = {name: values[0] for name, values in grid.items()}
+            model.set_params(**chosen[method]).fit(rows, part)
         else:
-            chosen[method] = realistic(make, candidates, rows, part, seed, n_folds)
-        model = make(**chosen[method]).fit(rows, part)
+            model, chosen[method] = realistic(model, grid, rows, part, seed, n_folds)
         found[method] = (100 * error(model, X[test], y[test]), time.perf_counter() - began)
     for method in EXTRA:
         model, seconds = timed(baseline(method, lam=4.0 ** np.arange(-5, 6)), rows, part)
@@ -151,19 +151,13 @@ def moons_split(seed, noise, sigmas, lams):
     labelled, unlabelled, test = three_way(y, (5, 495, 500), seed)
     rows, part = training(X, y, labelled, unlabelled)
     s = float(np.linalg.norm(np.ptp(rows, axis=0)))
-    costs = [
-        {"C": C, "gamma": 0.5 / (f * s) ** 2} for f, C in product(sigmas, (0.1, 1.0, 10.0, 100.0))
-    ]
-    svm = by_test(partial(Supervised, kernel="rbf"), costs, rows, part, X[test], y[test])
-    semi = [
-        {"lam": lam, "lam_unlabeled": w, "sigma": f * s}
-        for w, f, lam in product((1.0, 100.0), sigmas, lams)
-    ]
-    make = partial(
-        QNS3VM, kernel="rbf", n_components=100, random_state=0,
-        positive_ratio=float(y[labelled].mean()),
-    )  # fmt: skip
-    qn = by_test(make, semi, rows, part, X[test], y[test])
+    held = rows, part, X[test], y[test]
+    svm_grid = {"gamma": [0.5 / (f * s) ** 2 for f in sigmas], "C": [0.1, 1.0, 10.0, 100.0]}
+    svm, _ = by_test(Supervised(kernel="rbf"), svm_grid, *held)
+    ratio = float(y[labelled].mean())
+    qn = QNS3VM(kernel="rbf", n_components=100, random_state=0, positive_ratio=ratio)
+    grid = {"lam_unlabeled": [1.0, 100.0], "sigma": [f * s for f in sigmas], "lam": list(lams)}
+    qn, _ = by_test(qn, grid, *held)
     models = {"LIBSVM": svm, "QN-S3VM": qn}
     found = {k: (100 * error(model, X[test], y[test]), given(model.predict(rows), part))
              for k, model in models.items()}  # fmt: skip

@@ -12,18 +12,16 @@ LIBSVM is scikit-learn's SVC; UniverSVM is not in this package.
 """
 
 import time
-from functools import partial
 from itertools import product
 
 import dask
 import numpy as np
 from baselines import Supervised, baseline
-from choosing import by_test, error
+from choosing import by_test, error, realistic
 from common import NOT_RUN, options, over_splits, run, timed, wanted
 from datasets import NotAtHand, load, missing
 from figures import Figure, scatter
 from flip_cost import against_naive
-from sklearn.model_selection import StratifiedKFold
 from splits import given, three_way, training
 from tables import ABSENT, Table
 
@@ -35,82 +33,49 @@ NAMES = {"Gaussian2C": "G2C", "Gaussian4C": "G4C"}
 QUICK_SETS = ("Gaussian2C", "COIL (3, 6)")
 
 
-class Grid:
-    """All models of the grid on one training set, by (method, parameters)."""
+class Plan:
+    """What is searched, and how hard."""
 
     def __init__(self, args):
-        self.whole, self.quick = args.whole_grid, args.quick
-        powers = np.arange(-10, 11, 1 if self.whole else 4)
-        self.lams = 2.0 ** (powers[2:3] if self.quick else powers)
-        self.weights = (1.0,) if self.quick else (0.1, 1.0)
-        self.search = {
-            "n_restarts": 2 if self.quick else 10,
-            "population": (5, 25) if self.whole else (1, 1),
-        }
-        self.final = {
-            "n_restarts": 5 if self.quick else 50,
-            "population": (5, 25) if self.whole else (1, 1),
-        }
-
-    def models(self, X, part, ratio, tolerance):
-        """Train one model for every candidate of every method."""
-        known = np.flatnonzero(part >= 0)
-        found = {
-            ("RLSC", lam): model
-            for lam, model in zip(
-                self.lams, rlsc_path(X[known], part[known], self.lams), strict=True
-            )
-        }
-        for C in self.lams:
-            found["LIBSVM", C] = Supervised(C).fit(X, part)
-        for weight in self.weights:
-            for model in s2rlsc_path(
-                X, part, self.lams, lam_unlabeled=weight, positive_ratio=ratio,
-                balance_tol=tolerance, **self.search,
-            ):  # fmt: skip
-                found["S2RLSC", (model.lam, weight)] = model
-        return found
+        powers = np.arange(-10, 11, 1 if args.whole_grid else 4)
+        powers = [-2] if args.quick else sorted(powers.tolist(), key=abs)
+        self.lams = [2.0**power for power in powers]
+        self.weights = [1.0] if args.quick else [1.0, 0.1]
+        self.population = (5, 25) if args.whole_grid else (1, 1)
+        self.restarts = (2, 5) if args.quick else (10, 50)
+        self.n_folds = 5 if args.whole_grid else 3
 
 
-def pick(errors, method):
-    """Parameters of the smallest mean error of a method, the first of several."""
-    own = {key[1]: np.mean(values) for key, values in errors.items() if key[0] == method}
-    return min(own, key=own.get)
-
-
-def one_split(seed, X, y, sizes, is_realistic, grid):
+def one_split(seed, X, y, sizes, is_realistic, plan):
     """{method: test error in %} of one random split."""
     labelled, unlabelled, test = three_way(y, sizes, seed)
     rows, part = training(X, y, labelled, unlabelled)
-    ratio = float(y[labelled].mean() if is_realistic else y.mean())
-    tolerance = 0.2 if is_realistic else 0.1
-    errors = {}
-    if is_realistic:
-        n_folds = int(min(5 if grid.whole else 3, np.bincount(y[labelled]).min()))
-        cut = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-        for inside, held in cut.split(labelled, y[labelled]):
-            kept = np.append(inside, np.arange(len(labelled), len(part)))
-            for key, model in grid.models(rows[kept], part[kept], ratio, tolerance).items():
-                errors.setdefault(key, []).append(error(model, rows[held], part[held]))
-        chosen = {method: pick(errors, method) for method in ("RLSC", "LIBSVM", "S2RLSC")}
-        known = rows[: len(labelled)], part[: len(labelled)]
-        final = {
-            "RLSC": RLSC(chosen["RLSC"]).fit(*known),
-            "LIBSVM": Supervised(chosen["LIBSVM"]).fit(*known),
-        }
-    else:
-        models = grid.models(rows, part, ratio, tolerance)
-        errors = {key: [error(model, X[test], y[test])] for key, model in models.items()}
-        chosen = {method: pick(errors, method) for method in ("RLSC", "LIBSVM", "S2RLSC")}
-        final = {method: models[method, chosen[method]] for method in ("RLSC", "LIBSVM")}
-    lam, weight = chosen["S2RLSC"]
-    final["S2RLSC"] = S2RLSC(
-        lam, weight, positive_ratio=ratio, balance_tol=tolerance, **grid.final
-    ).fit(rows, part)
+    semi = S2RLSC(
+        positive_ratio=float(y[labelled].mean() if is_realistic else y.mean()),
+        balance_tol=0.2 if is_realistic else 0.1,
+        n_restarts=plan.restarts[0],
+        population=plan.population,
+    )
+    searches = {
+        "RLSC": (RLSC(), {"lam": plan.lams}, {}),
+        "LIBSVM": (Supervised(), {"C": plan.lams}, {}),
+        "S2RLSC": (
+            semi,
+            {"lam_unlabeled": plan.weights, "lam": plan.lams},
+            {"final_params": {"n_restarts": plan.restarts[1]}},
+        ),
+    }
+    found = {}
+    for method, (estimator, grid, more) in searches.items():
+        if is_realistic:
+            model, _ = realistic(estimator, grid, rows, part, seed, plan.n_folds, **more)
+        else:
+            model, _ = by_test(estimator, grid, rows, part, X[test], y[test], **more)
+        found[method] = 100 * error(model, X[test], y[test])
     if is_realistic:
         for method in EXTRA:
-            final[method] = baseline(method).fit(rows, part)
-    return {method: 100 * error(model, X[test], y[test]) for method, model in final.items()}
+            found[method] = 100 * error(baseline(method).fit(rows, part), X[test], y[test])
+    return found
 
 
 def classification(args, number, is_realistic):
@@ -119,16 +84,15 @@ def classification(args, number, is_realistic):
     extra = EXTRA if is_realistic else ()
     table = Table(f"001_table_{number}", f"Table {number}, {word}: test error in %", args.out,
                   extra=extra)  # fmt: skip
-    splits, grid = args.splits or (1 if args.quick else 5), Grid(args)
+    splits, plan = args.splits or (1 if args.quick else 5), Plan(args)
     table.say(f"{splits} splits (paper: 10); linear kernel; "
               + ("ratio of the labelled rows, tolerance 0.2" if is_realistic
                  else "true ratio, tolerance 0.1; parameters by the test error"))  # fmt: skip
     table.say(
-        f"lam and C 2^{np.log2(grid.lams[0]):.0f} .. 2^{np.log2(grid.lams[-1]):.0f}, "
-        f"{len(grid.lams)} values (paper: 21); lam' {grid.weights}; "
-        f"{grid.search['n_restarts']} restarts to choose, {grid.final['n_restarts']} at last; "
-        f"{grid.final['population']}-EA (paper: (5, 25)); "
-        f"{5 if grid.whole else 3} folds (paper: 5)"
+        f"lam and C 2^{np.log2(min(plan.lams)):.0f} .. 2^{np.log2(max(plan.lams)):.0f}, "
+        f"{len(plan.lams)} values (paper: 21), nearest to 1 wins a tie; lam' {plan.weights}; "
+        f"{plan.restarts[0]} restarts to choose, {plan.restarts[1]} at last; "
+        f"{plan.population}-EA (paper: (5, 25)); {plan.n_folds} folds (paper: 5)"
     )
     for key in table.paper:
         name, *sizes = key
@@ -145,7 +109,7 @@ def classification(args, number, is_realistic):
         if name.startswith("MNIST"):
             X, y = X[:1000], y[:1000]
         began = time.perf_counter()
-        runs = over_splits(one_split, range(splits), args.jobs, X, y, sizes, is_realistic, grid)
+        runs = over_splits(one_split, range(splits), args.jobs, X, y, sizes, is_realistic, plan)
         seconds = {"S2RLSC": (time.perf_counter() - began) / splits}
         found = {method: [one[method] for one in runs] for method in runs[0]}
         table.add(key, found, seconds, {"UniverSVM": ABSENT})
@@ -169,15 +133,16 @@ def moons_split(seed, sigmas, lams):
     rows, part = training(X, y, labelled, unlabelled)
     s = float(np.linalg.norm(np.ptp(rows, axis=0)))
     held = rows, part, X[test], y[test]
-    costs = [{"C": C, "gamma": 0.5 / (f * s) ** 2} for f, C in product(sigmas, lams)]
-    widths = [{"lam": lam, "sigma": f * s} for f, lam in product(sigmas, lams)]
+    widths = {"sigma": [f * s for f in sigmas], "lam": list(lams)}
+    costs = {"gamma": [0.5 / (f * s) ** 2 for f in sigmas], "C": list(lams)}
     kernel = {"kernel": "rbf", "n_components": None}
-    search = {"positive_ratio": 0.5, "n_restarts": 10, "population": (1, 1)}
-    models = {
-        "RLSC": by_test(partial(RLSC, **kernel), widths, *held),
-        "LIBSVM": by_test(partial(Supervised, kernel="rbf"), costs, *held),
-        "S2RLSC": by_test(partial(S2RLSC, **kernel, **search), widths, *held),
+    semi = S2RLSC(positive_ratio=0.5, n_restarts=10, population=(1, 1), **kernel)
+    searches = {
+        "RLSC": (RLSC(**kernel), widths),
+        "LIBSVM": (Supervised(kernel="rbf"), costs),
+        "S2RLSC": (semi, widths),
     }
+    models = {k: by_test(estimator, grid, *held)[0] for k, (estimator, grid) in searches.items()}
     found = {k: (100 * error(model, X[test], y[test]), given(model.predict(rows), part))
              for k, model in models.items()}  # fmt: skip
     return found, rows
