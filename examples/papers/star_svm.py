@@ -116,7 +116,7 @@ def tables(args):
         for number, score in SCORES.items()
     ]  # fmt: skip
     splits = args.splits or (2 if args.quick else 15)
-    large = min(splits, args.splits or 5)
+    large = min(splits, 5)
     made[0].say(f"{splits} draws of 20 labels (paper: 30), {large} of sets of more than 3,000 rows")
     made[0].say(f"columns scaled: {args.scaling}; RBF width 1, C 1, confidence 0.7, ratio of the "
                 "labels; SVM, RLSC (lam 1/20), balanced self-training: same kernel")  # fmt: skip
