@@ -88,9 +88,8 @@ def table(args, kernel):
         "C = 1 for each labelled row (lam = 1/l), lam' 1, C* 0.1, confidence 0.7, S2RLSC best of"
     )
     made.say("10; true ratio for two classes, that of the labels for more; columns as they come")
-    made.say(
-        "published splits: all 12 or 10, SecStr 1; SecStr: linear kernel, no graphs, no search"
-    )
+    used = "one" if args.quick else f"the first {args.splits}" if args.splits else "all (12 or 10)"
+    made.say(f"published splits: {used}, of SecStr one; SecStr: linear kernel, no graphs")
     if kernel == "rbf":
         made.say(
             "text and SecStr: the linear kernel alone; label propagation: graph of 6 neighbours"
