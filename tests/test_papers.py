@@ -1,6 +1,7 @@
 """The papers' tables: every row is there, and a quick run of every script fills them."""
 
 import csv
+import importlib.util
 import os
 import re
 import subprocess
@@ -33,6 +34,15 @@ FIGURES = [
     *(f"001_figure_{k}" for k in (6, 7, 8, 9, 10)),
     *(f"002_figure_1.{k}" for k in (3, 4, 5, 6)),
 ]
+
+
+def script(name):
+    """Import a module of the folder, which is not a package."""
+    spec = importlib.util.spec_from_file_location(f"papers_{name}", PAPERS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
 
 
 def lines(path):
@@ -87,6 +97,28 @@ def test_what_both_papers_of_one_group_print_is_the_same():
     assert len(shared) == 16
     differ = [key for key, cell in shared.items() if cell != first[key]["LIBSVM"]]
     assert differ == [("C(18,19)", "28", "87", "29")]  # 1.4 ± 4.1 in one, 1.4 ± 4.2 in the other
+
+
+@pytest.mark.parametrize(
+    ("printed", "values", "higher", "verdict"),
+    [
+        ("5.6 ± 2.4", [3.2, 3.2], False, "yes"),  # 2.4 apart
+        ("5.6 ± 2.4", [8.04, 8.06], False, "yes"),  # 2.45: half a digit more
+        ("5.6 ± 2.4", [8.06, 8.06], False, "no, worse"),
+        ("5.6 ± 2.4", [8.06, 8.06], True, "no, better"),
+        ("5.6 ± 2.4", [3.1, 3.1], False, "no, better"),
+        ("0.0 ± 0.0", [0.0, 0.0], False, "yes"),
+        ("70", [60.0, 80.0], True, "yes"),  # within one of ours
+        ("70", [59.0, 60.0], True, "no, worse"),
+        ("70", [69.0], True, "one split"),
+        ("", [1.0], True, ""),
+        ("70", [], True, ""),
+    ],
+)
+def test_means_agree_within_one_standard_deviation(printed, values, higher, verdict):
+    tables = script("tables")
+    cell = tables.Cell(tables.Printed.of(printed), values)
+    assert cell.agrees(higher) == verdict
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +198,10 @@ def test_results_that_are_kept_have_every_row():
         assert {key[0] for key in printed(name)[0]} <= {
             re.split(r" l=\d", line["row"])[0] for line in lines(kept)
         }
+
+
+def test_page_holds_the_results_that_are_kept():
+    page = (PAPERS / "README.md").read_text(encoding="utf-8")
+    assert page == script("readme").filled(page, PAPERS / "results")
+    for name in [*SHAPES, "ssl_book_linear", "ssl_book_rbf"]:
+        assert f"<!-- {name} -->" in page
