@@ -48,7 +48,7 @@ class STARSVM(LinearS3VM):
     (Algorithm 1), with tau = (labels assigned so far) / u_0, u_0 the number of unlabelled rows:
     printed is 1 / u_0, with which stages would take two rows or so for ever. And a class of share p
     counts ``2 (1 - p) C``, given labels included: eq. (21) prints p, which makes the rare class
-    count less (``weighting="printed"``; it does worse, see ``examples/table_star.py``).
+    count less (``weighting="printed"``; it does worse, see ``examples/papers/star_svm.py``).
 
     There is no offset: for the linear kernel have the classes on both sides of the origin.
 
