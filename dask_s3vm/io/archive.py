@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-__all__ = ["open_arrays", "write_atomically"]
+__all__ = ["open_arrays", "read_header", "write_atomically"]
 
 _LARGEST_MEMBER = 8 << 30
 _HEADER_READERS: dict[tuple[int, int], Callable[..., tuple[tuple[int, ...], bool, np.dtype]]] = {
@@ -88,13 +88,19 @@ def open_arrays(path: str | os.PathLike[str], limits: dict[str, int]) -> Iterato
         yield arrays
 
 
+def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
+    """Return shape and type of the array in ``.npy`` format that a stream holds."""
+    version = np.lib.format.read_magic(stream)
+    if version not in _HEADER_READERS:
+        raise ValueError(f"an array is of format {version}, wanted one of {[*_HEADER_READERS]}")
+    shape, _, dtype = _HEADER_READERS[version](stream)
+    return shape, dtype
+
+
 def _check_member(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
     """Refuse an array that holds Python objects, or is larger than its member."""
     with directory.open(info) as stream:
-        version = np.lib.format.read_magic(stream)
-        if version not in _HEADER_READERS:
-            raise ValueError(f"array {name!r} is of format {version}")
-        shape, _, dtype = _HEADER_READERS[version](stream)
+        shape, dtype = read_header(stream)
         if dtype.hasobject:
             raise ValueError(f"array {name!r} holds Python objects")
         count = 1

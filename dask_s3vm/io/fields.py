@@ -163,7 +163,7 @@ def _count_rows(text: Any) -> int:
 def _is_blank(letter: Any, delimiter: int) -> bool:
     if letter == _TAB:
         return delimiter != _TAB
-    return letter == _BLANK or letter == _RETURN
+    return letter in (_BLANK, _RETURN)  # a return is part of a line end
 
 
 @numba.njit(cache=True, nogil=True)
