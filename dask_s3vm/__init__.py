@@ -20,6 +20,7 @@ _PUBLIC = {
     "QPS3VM": "dask_s3vm.estimators",
     "SubmodularS3VM": "dask_s3vm.estimators",
     "TSVM": "dask_s3vm.estimators",
+    "TableEncoder": "dask_s3vm.features",
     "UnitScaler": "dask_s3vm.features",
     "l2svm_path": "dask_s3vm.estimators",
     "rlsc_path": "dask_s3vm.estimators",
