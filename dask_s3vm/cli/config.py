@@ -67,9 +67,10 @@ def with_config(
     for key, value in _entries(path, known, groups):
         parameter = known[key]
         name = str(parameter.name)
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE and given[name] != ():
-            continue
-        chosen[name] = _value(ctx, path, key, value, parameter)
+        found = _value(ctx, path, key, value, parameter)  # what is wrong is wrong, used or not
+        typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if not typed or given[name] == ():
+            chosen[name] = found
     return chosen
 
 

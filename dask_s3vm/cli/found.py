@@ -53,7 +53,7 @@ class _Csv:
 
     def write(self, numbers: np.ndarray, labels: np.ndarray, outputs: np.ndarray) -> None:
         """Write some rows; see `Sink`."""
-        columns = outputs.reshape(len(outputs), -1).T.tolist()
+        columns = [outputs.tolist()] if outputs.ndim == 1 else outputs.T.tolist()
         self._writer.writerows(zip(numbers.tolist(), labels.tolist(), *columns, strict=True))
         self.n_rows += len(numbers)
 

@@ -8,7 +8,7 @@ import numpy as np
 from dask_s3vm.cli.errors import BadData
 from dask_s3vm.cli.kinds import COLUMN
 from dask_s3vm.cli.methods import mark_of
-from dask_s3vm.io.labels import read_labels
+from dask_s3vm.io.label_files import read_labels
 
 #: What SVMlin writes: a class, a class, and the mark of a row without a label.
 _SVMLIN = (-1, 0, 1)

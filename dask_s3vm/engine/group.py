@@ -30,6 +30,11 @@ class Group:
         self._pool: ThreadPoolExecutor | None = None
         self._hold(shards)
 
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards, in order."""
+        return self._shards
+
     def sum(self, op: Operation, *args: Any) -> Parts:
         """Run `op` on every shard and add up the subtrees that this group holds whole.
 

@@ -116,6 +116,25 @@ class Shard:
         return pair_output(self.rows, pair)
 
 
+def drop_state(shard: Shard) -> None:
+    """Let go of the row state of problems, and of rows being held out."""
+    if "given_weights" in shard.state:
+        (shard.weights,) = shard.state["given_weights"]
+    shard.state.clear()
+
+
+def hold_out(shard: Shard, rows: np.ndarray) -> None:
+    """Give some rows weight 0, which is as if they were not there; all others have their own.
+
+    rows : their numbers among all rows of the data, ascending.
+    """
+    (given,) = shard.state.setdefault("given_weights", (shard.weights,))
+    low, high = np.searchsorted(rows, (shard.start, shard.start + shard.n_rows))
+    weights = np.ones(shard.n_rows) if given is None else given.copy()
+    weights[rows[low:high] - shard.start] = 0.0
+    shard.weights = weights
+
+
 def _arrays_in(held: Any) -> Iterator[np.ndarray]:
     """All arrays in nested tuples and lists."""
     if isinstance(held, np.ndarray):

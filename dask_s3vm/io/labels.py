@@ -1,94 +1,87 @@
-"""Labels in a file of their own: text with one label a line, as SVMlin has it, or .npy."""
+"""Labels of several files or blocks: one type for all, and only those that are known."""
 
-import os
+from collections.abc import Sequence
 from typing import Any
 
-import fsspec  # type: ignore[import-untyped]
 import numpy as np
 
-__all__ = ["read_labels"]
+from dask_s3vm.io.errors import DataFileError
+
+__all__ = ["check_known", "common_type", "plain_labels", "sorted_labels"]
 
 
-def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
-    """Read the labels of rows from a file.
+def common_type(names: Sequence[str], types: Sequence[np.dtype | None]) -> np.dtype | None:
+    """Return a type for the labels of all files.
 
     Parameters
     ----------
-    path : str or path
-        An ``.npy`` file with one number or text per row, or text with one label a line (also
-        ``.gz`` or ``.bz2``). If the first line of a text is a number, all lines must be.
+    names : sequence of str
+        The files.
+    types : sequence of dtype or None
+        Type of the labels of each; None where there are none.
 
     Returns
     -------
-    ndarray of shape (n,)
-        int64 if all labels are whole numbers, else float64; text if they are words.
+    dtype or None
+        The type; None if no file has labels.
 
     Raises
     ------
-    ValueError
-        If a line is empty or not of the kind of the first, with its number; if labels are missing.
-    FileNotFoundError
-        If the file does not exist.
+    DataFileError
+        If only some files have labels, or some have numbers and others strings.
     """
-    name = os.fspath(path)
-    with fsspec.open(name, "rb", compression="infer") as stream:
-        if name.lower().endswith(".npy"):
-            labels = _from_npy(stream, name)
+    first = next((kind for kind in types if kind is not None), None)
+    if first is None:
+        return None
+    for name, kind in zip(names, types, strict=True):
+        if kind is None:
+            raise DataFileError(name, "has no labels, but other files have")
+        if _is_text(kind) != _is_text(first):
+            raise DataFileError(name, f"has labels of type {kind}, but {names[0]} of {first}")
+    return np.result_type(*(kind for kind in types if kind is not None))
+
+
+def sorted_labels(labels: Any) -> np.ndarray | None:
+    """Return the labels that a reader's option `known_labels` allows; None allows any."""
+    if labels is None:
+        return None
+    known = np.unique(np.asarray(labels))
+    if known.ndim != 1 or not known.size or known.dtype.kind not in "biufU":
+        raise ValueError(f"known_labels is {labels!r}, wanted a list of numbers or of strings")
+    return known
+
+
+def check_known(labels: np.ndarray, known: np.ndarray | None) -> int:
+    """Return the number of the first row whose label is not known; -1 if all are."""
+    if known is None or not len(labels):
+        return -1
+    if _is_text(labels.dtype) != _is_text(known.dtype):
+        return 0
+    own = labels.astype(np.str_) if labels.dtype.kind == "O" else labels
+    place = np.minimum(np.searchsorted(known, own), len(known) - 1)
+    strange = np.flatnonzero(known[place] != own)
+    return int(strange[0]) if strange.size else -1
+
+
+def plain_labels(labels: Any) -> np.ndarray:
+    """Return labels as an array of numbers or of strings; objects become one or the other."""
+    labels = np.asarray(labels)
+    if labels.dtype.kind == "O":
+        kinds = {type(label) for label in labels}
+        if not all(issubclass(kind, str) for kind in kinds):
+            labels = np.array(labels.tolist())
         else:
-            labels = _from_text(stream.read(), name)
-    if len(labels) == 0:
-        raise ValueError(f"{name} has no labels")
+            text = labels.astype(np.str_)
+            if any(a != b for a, b in zip(text, labels, strict=True)):
+                raise ValueError("y has labels that end in a NUL character")
+            labels = text
+    if labels.ndim != 1 or labels.dtype.kind not in "biufU":
+        raise TypeError(
+            f"y is of shape {labels.shape} and type {labels.dtype}; wanted one number or string "
+            "per row"
+        )
     return labels
 
 
-def _from_npy(stream: Any, name: str) -> np.ndarray:
-    try:
-        labels = np.load(stream, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{name} cannot be read as labels: {error}") from None
-    if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "biufU":
-        what = f"type {labels.dtype} and shape {labels.shape}" if hasattr(labels, "dtype") else ""
-        raise ValueError(f"{name} holds {what or 'no array'}, wanted one number or text per row")
-    return _numbers(labels.astype(np.float64), name) if labels.dtype.kind in "biuf" else labels
-
-
-def _from_text(text: bytes, name: str) -> np.ndarray:
-    lines = text.replace(b"\r\n", b"\n").split(b"\n")
-    while lines and not lines[-1].strip():
-        lines.pop()
-    if not lines:
-        return np.empty(0)
-    if _is_number(lines[0]):
-        # numpy reads all lines at once; only a file with a mistake is looked at line by line
-        try:
-            return _numbers(np.array(lines).astype(np.float64), name)
-        except ValueError:
-            _refuse(lines, name, _is_number, "a number, as the first line is")
-            raise
-    _refuse(lines, name, lambda line: bool(line.strip()), "a label")
-    try:
-        return np.array([line.strip().decode() for line in lines])
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is not text in UTF-8: {error}") from None
-
-
-def _is_number(line: bytes) -> bool:
-    try:
-        return bool(np.isfinite(float(line)))
-    except ValueError:
-        return False
-
-
-def _refuse(lines: list[bytes], name: str, is_good: Any, wanted: str) -> None:
-    for number, line in enumerate(lines, 1):
-        if not is_good(line):
-            shown = line[:40].decode(errors="replace")
-            raise ValueError(f"{name}, line {number}: got {shown!r}, wanted {wanted}")
-
-
-def _numbers(values: np.ndarray, name: str) -> np.ndarray:
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise ValueError(f"{name}: label {bad[0] + 1} is {values[bad[0]]}, wanted a finite number")
-    whole = np.equal(np.floor(values), values).all() and np.abs(values).max(initial=0) < 2**53
-    return values.astype(np.int64) if whole else values
+def _is_text(kind: np.dtype) -> bool:
+    return kind.kind in "USO"
