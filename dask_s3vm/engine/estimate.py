@@ -19,7 +19,7 @@ from dask_s3vm.engine.plan import Facts
 from dask_s3vm.exceptions import MemoryShortError
 
 #: Bytes per row that methods keep beside the row, labels and outputs above all: least and usual.
-LEAST_STATE, USUAL_STATE = 18, 34
+LEAST_STATE, USUAL_STATE = 9, 38
 
 #: A worker that has compiled kernels in memory and no rows.
 PROCESS_BYTES = 360 * 2**20
