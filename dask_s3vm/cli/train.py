@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
-from dask_s3vm.cli.data import data_options, read_rows
+from dask_s3vm.cli.data import read_rows, split_options, training_data_options
 from dask_s3vm.cli.errors import BadData, told_plainly
 from dask_s3vm.cli.kernel import count_or_all, kernel_options, kernel_parameters
 from dask_s3vm.cli.tables import show, work_of
@@ -70,7 +70,7 @@ _OPTIONS = {"n_restarts": "restarts", "random_state": "seed", "fit_intercept": "
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @kernel_options
-@data_options
+@training_data_options
 @cluster_options
 def train(
     data: tuple[str, ...],
@@ -107,12 +107,11 @@ def train(
     degree: float | None,
     coef0: float | None,
     seed: int | None,
-    n_features: int | None,
-    zero_based: str,
-    blocksize: str,
-    **where: Any,
+    label_rows: int | None,
+    label_seed: int | None,
+    **given: Any,
 ) -> None:
-    """Train on DATA: svmlight text (.svm, .svm.gz, .bz2; several files or a glob) or one .npz."""
+    """Train on DATA: svmlight text (.svm, .svm.gz; also several files, a glob), .npz, or csv."""
     import dask_s3vm
 
     began = time.perf_counter()
@@ -158,15 +157,25 @@ def train(
     )
     with told_plainly():
         estimator._validate_params()
+        source, where = split_options(given)
         with running_on(ClusterOptions(**where)):
             _say(quiet, f"reading {', '.join(data)}")
-            X, y = read_rows(data, n_features, zero_based, blocksize)
+            rows = read_rows(
+                data,
+                unlabeled=_mark(unlabeled),
+                label_rows=label_rows,
+                label_seed=label_seed,
+                **source,
+            )
+            X, y = rows
             if y is None:
                 raise BadData(f"{data[0]} has no labels: an array `y` is wanted beside the rows")
             read = time.perf_counter()
             _say(quiet, f"training on {X.shape[0]:,} rows x {X.shape[1]:,} features")
             estimator.fit(X, y)
             trained = time.perf_counter()
+            rows.keep_encoder(estimator)
+            hidden = rows.hidden_error(estimator)
         dask_s3vm.save_model(estimator, model)
     show(
         [
@@ -175,6 +184,7 @@ def train(
                 "features": int(X.shape[1]),
                 "objective": estimator.objective_,
                 **work_of(estimator),
+                **hidden,
                 "termination": estimator.termination_,
                 "read_s": round(read - began, 2),
                 "train_s": round(trained - read, 2),
