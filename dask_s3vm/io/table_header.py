@@ -15,7 +15,7 @@ from dask_s3vm.io.table_text import BROKEN, first_row
 __all__ = ["Header", "positions", "read_headers"]
 
 _MARK = b"\xef\xbb\xbf"  # some editors start a file with it
-_HEAD = 1 << 20
+_HEAD, _STEP = 1 << 26, 1 << 16
 _MOST_FIELDS = 100_000
 
 
@@ -141,9 +141,14 @@ def _numbered(header: Header, label: int, file: TextFile) -> str:
 
 def _first_row(file: TextFile) -> tuple[bytes, int]:
     """Return the first row that is not empty, and where it starts."""
+    head = b""
     try:
         with OpenFile(file.fs, file.path, compression="infer") as stream:
-            head = bytes(stream.read(_HEAD))
+            while len(head) < _HEAD and first_row(head.lstrip()) == len(head.lstrip()):
+                chunk = stream.read(_STEP)
+                if not chunk:
+                    break
+                head += bytes(chunk)
     except BROKEN as error:
         if isinstance(error, FileNotFoundError):
             raise

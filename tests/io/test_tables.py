@@ -118,7 +118,7 @@ def test_a_file_without_header(tmp_path):
     X, y, encoder = read_table(path, label=4)
     np.testing.assert_allclose(X.compute().todense(), naive(rows), rtol=1e-12)
     assert encoder.feature_names_in_.tolist() == ["0", "1", "2", "3"]
-    X, y, encoder = read_table(path, names=NAMES, label="sold", header=False)
+    X, _, encoder = read_table(path, names=NAMES, label="sold", header=False)
     np.testing.assert_allclose(X.compute().todense(), naive(rows), rtol=1e-12)
     assert encoder.label_.words == ("no", "yes")
 
