@@ -15,6 +15,7 @@ from dask_s3vm._version import __version__
 
 _COMMANDS = {
     "bench": "Measure, in ratios: rounds, l2svm, tsvm, da.",
+    "convert": "Write data files in another format.",
     "demo": "Make a data set, train on it, and show what came out.",
     "evaluate": "Score a model on labelled data.",
     "predict": "Predict the rows of a file.",

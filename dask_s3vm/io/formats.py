@@ -86,7 +86,26 @@ register(
         "svmlight / libsvm text",
         (".svm", ".svmlight", ".libsvm", ".txt", ".dat"),
         reader="dask_s3vm.io.svmlight:read_svmlight",
+        writer="dask_s3vm.io.svmlight_write:write_svmlight",
         compressed=True,
+    )
+)
+register(
+    Format(
+        "arrow",
+        "Arrow IPC / Feather with list columns",
+        (".arrow", ".feather", ".ipc"),
+        reader="dask_s3vm.io.arrow_ipc:read_arrow",
+        writer="dask_s3vm.io.arrow_write:write_arrow",
+    )
+)
+register(
+    Format(
+        "parquet",
+        "Parquet with list columns",
+        (".parquet", ".pq"),
+        reader="dask_s3vm.io.parquet:read_parquet",
+        writer="dask_s3vm.io.arrow_write:write_parquet",
     )
 )
 register(
@@ -95,6 +114,16 @@ register(
         "numpy archives, sparse or dense",
         (".npz",),
         reader="dask_s3vm.io.npz:read_npz_data",
+        writer="dask_s3vm.io.npz_write:write_npz",
+    )
+)
+register(
+    Format(
+        "npy",
+        "dense numpy matrices, labels in a second file",
+        (".npy",),
+        reader="dask_s3vm.io.npy:read_npy",
+        writer="dask_s3vm.io.npz_write:write_npy",
     )
 )
 

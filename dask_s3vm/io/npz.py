@@ -3,7 +3,7 @@
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from dask_s3vm.io.archive import read_header
 from dask_s3vm.io.blocks import MOST_FEATURES, as_block, check_options, empty_block, lazy_array
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.formats import FORMATS
+from dask_s3vm.io.labels import common_type
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 
 __all__ = ["read_npz", "read_npz_data"]
@@ -112,7 +113,7 @@ def read_npz_data(
     ]
     meta = empty_block(dtype, block or "gcxs")
     X = lazy_array(f"npz-X-{token}", tasks, rows, meta, n_features=columns)
-    label_type = _common_labels(files, heads)
+    label_type = common_type([f.name for f in files], [head.labels for head in heads])
     if label_type is None:
         return X, None
     readings = [(_read_y, *part, label_type) for part in zip(files, heads, strict=True)]
@@ -151,21 +152,6 @@ def _header(stream: Any, key: str) -> tuple[tuple[int, ...], np.dtype]:
     """Return shape and type of one array of an archive."""
     with zipfile.ZipFile(stream) as directory, directory.open(f"{key}.npy") as member:
         return read_header(member)
-
-
-def _common_labels(files: list[TextFile], heads: Sequence[_Head]) -> np.dtype | None:
-    """Return a type for the labels of all files; all or none must have labels."""
-    if all(head.labels is None for head in heads):
-        return None
-    for file, head in zip(files, heads, strict=True):
-        if head.labels is None:
-            raise DataFileError(file.name, "has no labels 'y', but other files have")
-        if (head.labels.kind in "US") != (heads[0].labels.kind in "US"):  # type: ignore[union-attr]
-            raise DataFileError(
-                file.name,
-                f"has labels of type {head.labels}, but {files[0].name} of {heads[0].labels}",
-            )
-    return np.result_type(*(head.labels for head in heads if head.labels is not None))
 
 
 def _read_block(file: TextFile, head: _Head, columns: int, dtype: np.dtype, block: str) -> Any:

@@ -45,8 +45,12 @@ class TextFile:
     @property
     def name(self) -> str:
         """The path as the user knows it: a plain local path, or a full address."""
-        local = "file" in _protocols(self.fs)
-        return self.path if local else str(self.fs.unstrip_protocol(self.path))
+        return self.path if self.is_local else str(self.fs.unstrip_protocol(self.path))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this machine's file system has the file."""
+        return "file" in _protocols(self.fs)
 
     def read_all(self) -> bytes:
         """Return the whole text, decompressed."""

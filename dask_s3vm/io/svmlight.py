@@ -14,6 +14,8 @@ from scipy.sparse import csr_array
 from dask_s3vm.io.blocks import as_block, check_options
 from dask_s3vm.io.errors import SvmlightError
 from dask_s3vm.io.formats import FORMATS
+from dask_s3vm.io.labels import check_known, sorted_labels
+from dask_s3vm.io.lines import parse_line
 from dask_s3vm.io.parse import parse
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 from dask_s3vm.io.survey import Piece, look_through
@@ -30,6 +32,7 @@ class _Format:
     integral: bool
     block: str
     dtype: np.dtype
+    known: np.ndarray | None = None
 
 
 def read_svmlight(
@@ -40,6 +43,7 @@ def read_svmlight(
     blocksize: int | str = "32MiB",
     block: Literal["gcxs", "scipy"] = "gcxs",
     dtype: Any = np.float64,
+    known_labels: Any = None,
 ) -> tuple[da.Array, da.Array]:
     """Read svmlight (libsvm) text into dask arrays with known chunk sizes.
 
@@ -63,6 +67,9 @@ def read_svmlight(
         Blocks of `X` as ``sparse.GCXS`` (rows compressed) or as ``scipy.sparse.csr_array``.
     dtype : dtype
         Type of the values, float64 or float32.
+    known_labels : list of numbers, optional
+        The labels that may occur, the mark of unlabelled rows included. Any other is an error
+        when its block is computed.
 
     Returns
     -------
@@ -93,6 +100,7 @@ def read_svmlight(
         integral=all(summary.integral for summary in every),
         block=block,
         dtype=dtype,
+        known=sorted_labels(known_labels),
     )
     return _build_arrays(files, pieces, form)
 
@@ -197,7 +205,26 @@ def _parse(
     except ValueError as error:
         reason = f"has changed since it was looked through: {error}"
         raise SvmlightError(file.name, reason) from error
+    strange = check_known(labels, form.known)
+    if strange >= 0:
+        _tell_of_label(file, piece, form, lines, strange)
     if form.integral:
         labels = labels.astype(np.int64)
     matrix.eliminate_zeros()
     return as_block(matrix, form.block), labels
+
+
+def _tell_of_label(file: TextFile, piece: Piece, form: _Format, lines: bytes, row: int) -> None:
+    """Find the line of a row whose label is not known, and say so."""
+    assert form.known is not None
+    left = row
+    for number, line in enumerate(lines.split(b"\n")):
+        if parse_line(line, 0, form.dtype) is None:
+            continue
+        if left == 0:
+            first = file.count_lines(piece.start) if file.size is not None else None
+            reason = f"the label is none of {form.known.tolist()}"
+            if first is None:  # lines before are packed
+                first = file.read_pieces([(0, piece.start)])[0].count(b"\n")
+            raise SvmlightError(file.name, reason, first + number + 1, line[:200])
+        left -= 1

@@ -115,7 +115,7 @@ def test_a_column_is_one_of_categories_if_any_chunk_says_so(tmp_path):
 def test_a_file_without_header(tmp_path):
     rows = make_rows(50)
     path = write(tmp_path / "t.csv", rows, header=False)
-    X, y, encoder = read_table(path, label=4)
+    X, _, encoder = read_table(path, label=4)
     np.testing.assert_allclose(X.compute().todense(), naive(rows), rtol=1e-12)
     assert encoder.feature_names_in_.tolist() == ["0", "1", "2", "3"]
     X, _, encoder = read_table(path, names=NAMES, label="sold", header=False)
