@@ -29,6 +29,7 @@ _PUBLIC = {
     "datasets": "dask_s3vm",
     "features": "dask_s3vm",
     "io": "dask_s3vm",
+    "plotting": "dask_s3vm",
 }
 
 __all__ = ["__version__", *_PUBLIC]
