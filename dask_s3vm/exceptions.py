@@ -6,7 +6,11 @@ __all__ = [
     "CheckpointError",
     "ConvergenceWarning",
     "EngineError",
+    "LineageError",
+    "MemoryShortError",
+    "MemoryShortWarning",
     "RatioWarning",
+    "SchedulerLostError",
     "VersionMismatchError",
     "WorkerLostError",
 ]
@@ -40,6 +44,22 @@ class EngineError(RuntimeError):
 
 class WorkerLostError(EngineError):
     """A worker that held rows of this fit is gone."""
+
+
+class MemoryShortError(EngineError):
+    """The rows do not fit into the memory of the workers."""
+
+
+class MemoryShortWarning(UserWarning):
+    """The rows may not fit into the memory of the workers."""
+
+
+class LineageError(WorkerLostError):
+    """Rows were on a lost worker, and nobody knows how to make them again."""
+
+
+class SchedulerLostError(EngineError):
+    """The scheduler does not answer."""
 
 
 class VersionMismatchError(EngineError):

@@ -60,9 +60,20 @@ ALLOWED = {
         "engine.protocol",
         "engine.sources",
         "checkpoints",
+        "engine.blocks.as_labels",
+        "engine.local",
         "estimators",
         "exceptions",
         "_config",
+    ],
+    "model_selection": [
+        "estimators",
+        "features",
+        "engine.pool",
+        "engine.shard.hold_out",
+        "model_selection",
+        "_config",
+        "_version",
     ],
 }
 

@@ -5,7 +5,6 @@ One uncompressed ``.npz`` archive: a JSON header, and the arrays of the state be
 
 import json
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from dask_s3vm.checkpoints.identity import Identity, differences
 from dask_s3vm.exceptions import CheckpointError
-from dask_s3vm.io.archive import open_arrays, write_atomically
+from dask_s3vm.io.archive import BROKEN, open_arrays, write_atomically
 from dask_s3vm.io.encoding import decode, encode
 
 _NAME = "fit.npz"
@@ -72,9 +71,9 @@ def read_state(directory: Path, identity: Identity) -> dict[str, Any] | None:
                     + ". Remove it, or give another directory",
                 )
             return _checked(decode(header["state"], arrays))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError, zipfile.BadZipFile) as error:
-        if isinstance(error, CheckpointError):
-            raise
+    except CheckpointError:
+        raise
+    except BROKEN as error:
         raise CheckpointError(str(path), f"cannot be read: {error!r}") from error
 
 

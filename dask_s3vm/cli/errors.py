@@ -52,5 +52,5 @@ def told_plainly() -> Iterator[None]:
         yield
     except EngineError as error:
         raise Unreachable(str(error)) from error
-    except (ValueError, TypeError, FileNotFoundError, IsADirectoryError) as error:
+    except (ValueError, TypeError, FileNotFoundError, FileExistsError, ImportError) as error:
         raise BadData(str(error)) from error

@@ -219,12 +219,18 @@ def l2svm_path(
     models = [L2SVM(lam=lam, **params) for lam in lams]
     for model in models:
         model._validate_params()
-    walk = sorted(range(len(lams)), key=lambda i: -lams[i])
-    guide = clone(models[0])
-    solutions, history = guide._solve(X, y, sample_weight, [lams[i] for i in walk])
-    for i, solution in zip(walk, solutions, strict=True):
+    fit_l2svm_path(models, X, y, sample_weight)
+    return models
+
+
+def fit_l2svm_path(models: list[L2SVM], X: Any, y: Any, sample_weight: Any) -> None:
+    """Fit models that differ in lam."""
+    walk = sorted(models, key=lambda model: -model.lam)
+    guide = clone(walk[0])
+    lams = [model.lam for model in walk]
+    solutions, history = guide._solve(X, y, sample_weight, lams)
+    for model, solution in zip(walk, solutions, strict=True):
         for name in _OF_ALL:
             if hasattr(guide, name):
-                setattr(models[i], name, getattr(guide, name))
-        models[i]._keep(solution, [row for row in history.rows if row["lam"] == lams[i]])
-    return models
+                setattr(model, name, getattr(guide, name))
+        model._keep(solution, [row for row in history.rows if row["lam"] == model.lam])

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._linear import beside
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
+from dask_s3vm.estimators._resident import Resident
 from dask_s3vm.methods.base import (
     History,
     LinearSolution,
@@ -97,7 +98,7 @@ class LabellingS3VM(LinearS3VM):
         self._keep(solution, history.rows)
         self._keep_found(found)
         self.positive_ratio_ = ratios[0] if len(ratios) == 1 else np.array(ratios)
-        if codes is None:
+        if codes is None or isinstance(X, Resident):
             self.transduction_ = self._complete(X, y, rows.block_rows)
         else:
             self.transduction_ = beside(self.classes_[codes], X, rows.block_rows)

@@ -226,12 +226,18 @@ def rlsc_path(
     """
     lams = check_lams(lams, "lams")
     models = [RLSC(lam=lam, **params) for lam in lams]
+    fit_rlsc_path(models, X, y, sample_weight)
+    return models
+
+
+def fit_rlsc_path(models: list[RLSC], X: Any, y: Any, sample_weight: Any) -> None:
+    """Fit models that differ in lam, a number each."""
+    lams = [float(model.lam) for model in models]  # type: ignore[arg-type]
     guide = clone(models[0])
     solutions = guide._solve(X, y, sample_weight, lams)
     for model, lam, solution in zip(models, lams, solutions, strict=True):
         copy_facts(guide, model)
         model._keep_all([lam], [solution], 0)
-    return models
 
 
 def copy_facts(guide: Any, model: Any) -> None:

@@ -17,6 +17,7 @@ from dask_s3vm.estimators._least_squares import (
     seed_of,
 )
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
+from dask_s3vm.estimators._resident import Resident
 from dask_s3vm.estimators._rlsc import check_lams, copy_facts
 from dask_s3vm.methods.base import LinearSolution, collect
 from dask_s3vm.methods.restarts import SearchSettings, window_of
@@ -239,7 +240,7 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
         -------
         self
         """
-        _fit_path(self, [self], X, y, sample_weight)
+        fit_s2rlsc_path(self, [self], X, y, sample_weight)
         return self
 
 
@@ -259,11 +260,13 @@ def s2rlsc_path(
     Fitted estimators, in the order of `lams`: the same as if each were fitted alone.
     """
     models = [S2RLSC(lam=lam, **params) for lam in check_lams(lams, "lams")]
-    _fit_path(clone(models[0]), models, X, y, sample_weight)
+    fit_s2rlsc_path(clone(models[0]), models, X, y, sample_weight)
     return models
 
 
-def _fit_path(guide: S2RLSC, models: list[S2RLSC], X: Any, y: Any, sample_weight: Any) -> None:
+def fit_s2rlsc_path(
+    guide: S2RLSC, models: list[S2RLSC], X: Any, y: Any, sample_weight: Any
+) -> None:
     """Fit models that differ in lam, on the rows that `guide` takes in."""
     population = check_population(guide.population)
     solved: list[tuple[LinearSolution, np.ndarray | None, list[dict[str, Any]]]] = []
@@ -298,7 +301,7 @@ def _fit_path(guide: S2RLSC, models: list[S2RLSC], X: Any, y: Any, sample_weight
                     name = f"model {place}, class {rows.positives[number]}"
                     found.append(search.run(number, window, settings, about, history, name))
                 labels = None
-                if len(found) == 1:
+                if len(found) == 1 and not isinstance(X, Resident):
                     labels = label_array(rows.engine, found[0], sample_weight is not None)
                 linear = collect(rows.engine, [one.solution for one in found])
                 own = [row for row in history.rows if row["lam"] == model.lam]

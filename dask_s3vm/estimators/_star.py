@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
+from dask_s3vm.estimators._resident import Resident
 from dask_s3vm.estimators._star_fit import Fitted, fit_exact, fit_sharded
 from dask_s3vm.exceptions import ConvergenceWarning
 from dask_s3vm.features import KernelMap
@@ -47,7 +48,7 @@ class STARSVM(LinearS3VM):
     (Algorithm 1), with tau = (labels assigned so far) / u_0, u_0 the number of unlabelled rows:
     printed is 1 / u_0, with which stages would take two rows or so for ever. And a class of share p
     counts ``2 (1 - p) C``, given labels included: eq. (21) prints p, which makes the rare class
-    count less (``weighting="printed"``; it does worse, see ``examples/table_star.py``).
+    count less (``weighting="printed"``; it does worse, see ``examples/papers/star_svm.py``).
 
     There is no offset: for the linear kernel have the classes on both sides of the origin.
 
@@ -289,6 +290,12 @@ class STARSVM(LinearS3VM):
             return not self._is_linear and sum(block_rows(rows)) <= EXACT_ROWS
         return self.solver == "exact"
 
+    def _resident_map(self, X: Any) -> KernelMap | None:
+        return None if self._is_exact(X) else self._fit_kernel_map(X)
+
+    def _wants_rows(self, X: Any) -> bool:
+        return self._is_exact(X)
+
     def _kernel_columns(self, rows: Any) -> KernelColumns:
         return kernel_columns(
             all_rows(rows),
@@ -333,6 +340,9 @@ class STARSVM(LinearS3VM):
 
     def _keep_rows(self, X: Any, rows: Placed, fitted: Fitted) -> None:
         """Set what there is for each training row: transduction_, ranking_, labeled_iter_."""
+        if isinstance(X, Resident):
+            self.transduction_ = self.ranking_ = self.labeled_iter_ = None
+            return
         trained, codes = fitted.trained, fitted.codes
         if len(trained) == 1:
             found = np.where(trained[0].stages < 0, -1, (trained[0].labels > 0).astype(np.int64))
