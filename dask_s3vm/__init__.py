@@ -30,6 +30,8 @@ _PUBLIC = {
     "datasets": "dask_s3vm",
     "features": "dask_s3vm",
     "io": "dask_s3vm",
+    "model_selection": "dask_s3vm",
+    "plotting": "dask_s3vm",
 }
 
 __all__ = ["__version__", *_PUBLIC]

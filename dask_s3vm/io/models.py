@@ -26,7 +26,7 @@ _VERSION = 1
 _HEADER = "header"
 _LARGEST_HEADER = 16 << 20
 # How a fit reports what it does is not part of the model, and may hold functions.
-_LEFT_OUT = ("callbacks", "verbose")
+_LEFT_OUT = ("callbacks", "checkpoint", "verbose")
 _KERNEL_MAP = "kernel_map_"
 _ENCODER = "encoder_"
 #: Attributes that are objects: what makes plain data of them, and back.
@@ -41,8 +41,8 @@ def save_model(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
 
     The file is an uncompressed ``.npz`` archive: a JSON header with parameters and scalars, and
     one array for each fitted array. It appears only when it is complete. The parameters
-    `callbacks` and `verbose` and lazy dask attributes are left out. A `TableEncoder` that was set
-    as `encoder_` is kept: so rows to be predicted can be encoded as those of training were.
+    `callbacks`, `checkpoint` and `verbose` and lazy dask attributes are left out. A `TableEncoder`
+    that was set as `encoder_` is kept: so other rows can be encoded as those of training were.
 
     Parameters
     ----------
