@@ -3,6 +3,7 @@
 import os
 import uuid
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,20 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-__all__ = ["open_arrays", "read_header", "write_atomically"]
+__all__ = ["BROKEN", "open_arrays", "read_header", "write_atomically"]
+
+#: What reading a damaged archive may raise. RuntimeError: encrypted members, deep recursion, zip
+#: features that are not there.
+BROKEN = (
+    ValueError,
+    TypeError,
+    LookupError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 _LARGEST_MEMBER = 8 << 30
 _HEADER_READERS: dict[tuple[int, int], Callable[..., tuple[tuple[int, ...], bool, np.dtype]]] = {

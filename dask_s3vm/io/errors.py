@@ -1,6 +1,6 @@
 """Errors about files; they name the file, and cross process borders unharmed."""
 
-__all__ = ["DataFileError", "ModelFileError", "SvmlightError"]
+__all__ = ["DataFileError", "ModelFileError", "SvmlightError", "TableError"]
 
 _WANTED = "label index:value ..."
 _SHOWN = 80
@@ -59,6 +59,36 @@ class SvmlightError(DataFileError):
             return f"{self.path}: {self.reason}"
         shown = shorten(self.text or b"")
         return f"{self.path}, line {self.line}: {self.reason}; wanted '{_WANTED}', got '{shown}'"
+
+
+class TableError(DataFileError):
+    """A file is not a table that can be learned from.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    reason : str
+        What is wrong with it.
+    line : int, optional
+        Number of the line, counted from 1; ``None`` if the file as a whole is meant.
+    text : bytes, optional
+        The line itself; only its start is shown.
+    """
+
+    def __init__(
+        self, path: str, reason: str, line: int | None = None, text: bytes | None = None
+    ) -> None:
+        super().__init__(path, reason, None if line is None else f"line {line}")
+        self.args = (path, reason, line, text)
+        self.line = line
+        self.text = text
+
+    def __str__(self) -> str:
+        if self.line is None:
+            return f"{self.path}: {self.reason}"
+        told = f"{self.path}, line {self.line}: {self.reason}"
+        return told if self.text is None else f"{told}; got '{shorten(self.text)}'"
 
 
 class ModelFileError(ValueError):
