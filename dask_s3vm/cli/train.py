@@ -9,7 +9,7 @@ import click
 
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.config import effective, names_of, to_toml, with_config
-from dask_s3vm.cli.data import data_options, read_rows
+from dask_s3vm.cli.data import Rows, read_rows, training_data_options
 from dask_s3vm.cli.dry_run import dry_run
 from dask_s3vm.cli.errors import EXIT_CODES, BadData, told_plainly
 from dask_s3vm.cli.found import ENDINGS, open_found
@@ -29,7 +29,7 @@ _data_argument = click.argument("data", nargs=-1, type=Place())
 
 
 def _input_options(command: Any) -> Any:
-    return _data_argument(label_options(data_options(command)))
+    return _data_argument(label_options(training_data_options(command)))
 
 
 #: Tables of the file of `--config`.
@@ -58,11 +58,11 @@ _NOT_REPEATED = ("resume", "dry_run", "as_json", "quiet")
 @label_options
 @run_options
 @kernel_options
-@data_options
+@training_data_options
 @cluster_options
 @click.pass_context
 def train(ctx: click.Context, **given: Any) -> None:
-    """Train on DATA: svmlight text (.svm, .svm.gz, .bz2; several files or a glob) or one .npz.
+    """Train on DATA: svmlight text (.svm, .svm.gz; also several files, a glob), .npz, csv, ...
 
     Progress is one line on a terminal; elsewhere, a few plain lines. SIGTERM and SIGINT stop
     the run: with --checkpoint its state is kept, and --resume goes on to the same bits.
@@ -127,7 +127,8 @@ class _Run:
         cluster = ClusterOptions(**{name: chosen[name] for name in names_of(cluster_options)})
         with running_on(cluster) as client, performance_report(client, record):
             record.note_cluster(client)
-            X, y = self._read(y_apart)
+            rows = self._read(y_apart)
+            X, y = rows
             read = time.perf_counter()
             record.facts["data"] = {"files": list(self._data), **_shape(X)}
             if chosen["dry_run"]:
@@ -136,6 +137,7 @@ class _Run:
             self.say(f"training on {X.shape[0]:,} rows x {X.shape[1]:,} features")
             estimator.fit(X, y)
             trained = time.perf_counter()
+            rows.keep_encoder(estimator)
             with stopper.held():
                 save_model(estimator, chosen["model"])
                 record.history = estimator.history_
@@ -144,6 +146,7 @@ class _Run:
                 **_shape(X),
                 "objective": estimator.objective_,
                 **work_of(estimator),
+                **rows.hidden_error(estimator),
                 "termination": estimator.termination_,
                 **times,
                 "model": chosen["model"],
@@ -170,19 +173,23 @@ class _Run:
         record.facts |= {"estimator": type(self._estimator).__name__, "parameters": parameters}
         return y
 
-    def _read(self, y_apart: Any) -> tuple[Any, Any]:
+    def _read(self, y_apart: Any) -> Rows:
         chosen = self._chosen
         self.say(f"reading {', '.join(self._data)}")
-        options = {name: chosen[name] for name in names_of(data_options)}
-        X, y = read_rows(self._data, **options)
-        if y_apart is not None:
-            check_length(y_apart, X.shape[0], chosen["labels"])
-            return X, y_apart
-        if y is None:
+        options = {name: chosen[name] for name in names_of(training_data_options)}
+        if column := column_of(chosen["labels"]):
+            options["label_column"] = column
+        mark, apart = self._estimator.unlabeled, y_apart is not None
+        rows = read_rows(self._data, labels=not apart, unlabeled=mark, **options)
+        if apart:
+            check_length(y_apart, rows.X.shape[0], chosen["labels"])
+            rows.y = y_apart
+        if rows.y is None:
             raise BadData(
-                f"{self._data[0]} has no labels: wanted an array `y` beside the rows, or --labels"
+                f"{self._data[0]} has no labels: wanted an array `y` beside the rows, "
+                "--label-column of a table, or --labels"
             )
-        return X, y
+        return rows
 
     def _look(self, X: Any, y: Any, record: RunRecord) -> None:
         """Write the labels found, and gather what a report tells of the rows."""
