@@ -1,12 +1,17 @@
 """Settings of the package: the `s3vm` namespace of dask's configuration."""
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dask
 import dask.config
 import yaml  # type: ignore[import-untyped]
 from dask.utils import parse_bytes, parse_timedelta
+
+_here = threading.local()
 
 _FILE = Path(__file__).with_name("s3vm.yaml")
 
@@ -32,9 +37,22 @@ def greedy_bytes() -> int:
     return parse_bytes(dask.config.get("s3vm.greedy-bytes"))
 
 
+def mapped() -> str:
+    """Whether rows in memory-mapped files stay there: "auto", "always" or "never"."""
+    wanted = str(dask.config.get("s3vm.mapped")).lower()
+    if wanted not in ("auto", "always", "never"):
+        raise ValueError(f"s3vm.mapped is {wanted!r}; wanted auto, always or never")
+    return wanted
+
+
 def recovery_attempts() -> int:
     """How often a fit goes on after losses of workers that are not forgotten."""
     return int(dask.config.get("s3vm.recovery-attempts"))
+
+
+def checkpoint_interval() -> float:
+    """Least seconds between two states of a fit that are written."""
+    return parse_timedelta(dask.config.get("s3vm.checkpoint-interval"), default="s")
 
 
 def recovery_window() -> float:
@@ -78,10 +96,23 @@ def _seconds(name: str) -> float:
 
 def local_threads() -> int:
     """Threads of the engine in this process; `scheduler="synchronous"` means one."""
+    if getattr(_here, "is_one", False):
+        return 1
     if dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
         return 1
     wanted = dask.config.get("s3vm.threads", None) or dask.config.get("num_workers", None)
     return int(wanted) if wanted else available_cores()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use no thread beside the calling one: it is one of several that share the cores already."""
+    before = getattr(_here, "is_one", False)
+    _here.is_one = True
+    try:
+        yield
+    finally:
+        _here.is_one = before
 
 
 def available_cores() -> int:

@@ -20,6 +20,7 @@ from dask_s3vm.engine.census import Census
 from dask_s3vm.engine.clients import check_versions, worker_threads
 from dask_s3vm.engine.group import Operation
 from dask_s3vm.engine.plan import Layout
+from dask_s3vm.engine.shard import drop_state
 from dask_s3vm.engine.spread import Holdings, hand_out, rebalance
 from dask_s3vm.engine.tree import Node, Parts, cover_all, sum_nodes
 from dask_s3vm.exceptions import (
@@ -126,6 +127,11 @@ class ClusterEngine:
     def remember(self, name: str, op: Operation, *args: Any) -> None:
         """See `Engine.remember`."""
         self._prepared[name] = (op, args)  # put back in the order in which names first came
+
+    def forget(self) -> None:
+        """See `Engine.forget`."""
+        self._prepared.clear()
+        self.step(lambda: self.each(drop_state))
 
     def step(self, advance: Callable[[], T]) -> T:
         """See `Engine.step`: a step that meets a lost worker is started again.

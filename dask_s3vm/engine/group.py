@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from dask_s3vm.engine import memory
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.engine.tree import Parts, TreeSum, cover_all
 
@@ -22,11 +23,17 @@ class Group:
     """
 
     def __init__(self, shards: list[Shard], n_shards: int, n_threads: int) -> None:
+        memory.learn_limit()
         self._n_shards = n_shards
         self._n_threads = n_threads
         self._shards: list[Shard] = []
         self._pool: ThreadPoolExecutor | None = None
         self._hold(shards)
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards, in order."""
+        return self._shards
 
     def sum(self, op: Operation, *args: Any) -> Parts:
         """Run `op` on every shard and add up the subtrees that this group holds whole.
@@ -86,4 +93,7 @@ class Group:
 def _drain(queue: Iterator[Shard], work: Callable[[Shard], None]) -> None:
     # a list iterator hands out each item once, also to several threads
     for shard in queue:
-        work(shard)
+        try:
+            work(shard)
+        finally:
+            shard.rest()

@@ -17,6 +17,7 @@ from dask_s3vm.engine.blocks import Block, as_labels, as_weights, make_block, ro
 from dask_s3vm.engine.clients import current_client, worker_threads
 from dask_s3vm.engine.compiling import compile_meanwhile
 from dask_s3vm.engine.computing import compute_all
+from dask_s3vm.engine.lazy import delayed_blocks
 from dask_s3vm.engine.placement import ClusterSource, ComputedBlocks, ScatteredBlocks
 from dask_s3vm.engine.sources import Columns, LocalSource, Source
 
@@ -61,7 +62,9 @@ def ingest(
         del compiling
         small = sum(fact.nbytes for fact in source.facts) <= _config.local_bytes()
         return source.gather() if small else source
-    block = make_block(X, _computed(y), _computed(sample_weight), narrow=False)
+    mapped = block_map is None and _config.mapped() != "never"
+    columns_beside = _computed(y), _computed(sample_weight)
+    block = make_block(X, *columns_beside, narrow=False, mapped=mapped)
     columns.check(row_count(block.rows))
     nbytes = plan.facts_of(block).nbytes
     if block_map is not None:
@@ -93,11 +96,10 @@ def _lazy_blocks(X: da.Array, y: Any, sample_weight: Any) -> list[Any]:
         X = X.rechunk({1: -1})
     if X.numblocks[0] == 0 or 0 in X.shape:
         raise ValueError(f"X is empty: it has shape {X.shape}; wanted at least one row and column")
-    make = dask.delayed(make_block, pure=False)
     labels = _chunks_beside(X, y, "y")
     weights = _chunks_beside(X, sample_weight, "sample_weight")
     rows = X.to_delayed().ravel()
-    return [make(*chunks) for chunks in zip(rows, labels, weights, strict=True)]
+    return delayed_blocks(rows, labels, weights, mapped=_config.mapped() != "never")
 
 
 def _chunks_beside(X: da.Array, column: Any, name: str) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import distributed
 
 from dask_s3vm.engine.group import Group
-from dask_s3vm.engine.shard import Shard
+from dask_s3vm.engine.shard import Shard, drop_state
 
 
 class Member(Group):
@@ -35,7 +35,7 @@ class Member(Group):
         """Begin an epoch with shards as they were when built; returns their numbers."""
         self._epoch = max(epoch, self._epoch)
         for shard in self._shards:
-            shard.state.clear()
+            drop_state(shard)
         return [shard.number for shard in self._shards]
 
     def absorb(self, keys: list[str]) -> None:

@@ -9,6 +9,7 @@ or the client's rows.
 import contextlib
 import itertools
 import uuid
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -23,14 +24,16 @@ from dask_s3vm.engine.calls import LOST, remote_actors
 from dask_s3vm.engine.clients import worker_threads
 from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine
 from dask_s3vm.engine.computing import check_lineage
+from dask_s3vm.engine.estimate import DataSize, check_room, stays_mapped
 from dask_s3vm.engine.member import Member
+from dask_s3vm.engine.memory import worker_limits
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Piece, build_shard
 from dask_s3vm.engine.sources import Columns, LocalSource, summarise
 from dask_s3vm.engine.spread import Holdings, first_runs
 from dask_s3vm.engine.watch import gathered, watched
-from dask_s3vm.exceptions import WorkerLostError
+from dask_s3vm.exceptions import MemoryShortWarning, WorkerLostError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -191,12 +194,23 @@ class ClusterSource:
 
     def _lay_out(self) -> tuple[list[list[Piece]], Layout]:
         """Find the pieces of each shard, and the layout."""
-        total, n_shards, offsets = plan.equal_shares(self.facts, _config.shard_bytes())
-        cuts = self._map(plan.cut_points, offsets, total=total, n_shards=n_shards)
+        mapped = self._stays_mapped()
+        shares, n_shards = plan.shares(self.facts, _config.shard_bytes(), mapped)
+        cuts = self._map(plan.cut_block, shares)
         sizes = [fact.n_rows for fact in self.facts]
         pieces, starts = plan.assign_pieces(cuts, sizes, n_shards)
-        order = plan.column_order(self.facts, self._count_columns)
-        return pieces, plan.layout_of(self.facts, starts, order)
+        order = None if mapped else plan.column_order(self.facts, self._count_columns)
+        return pieces, plan.layout_of(self.facts, starts, order, mapped)
+
+    def _stays_mapped(self) -> bool:
+        """Whether rows stay in files; the first to tell of data that does not fit at all."""
+        threads = worker_threads(self._client)
+        limits, size = worker_limits(self._client, threads), DataSize.of(self.facts)
+        mapped = stays_mapped(size, limits, threads)
+        warning = check_room(size, limits, threads, mapped)
+        if warning:
+            warnings.warn(warning, MemoryShortWarning, stacklevel=2)
+        return mapped
 
     def _count_columns(self, head: list[tuple[int, int]]) -> list[np.ndarray]:
         blocks = self.blocks([number for number, _ in head])
@@ -248,6 +262,8 @@ class _Maker:
 
     def build(self, shards: Holdings, threads: dict[str, int], epoch: int) -> list[ActorGroup]:
         """Build shards where they are to be, from the blocks that they need and no others."""
+        limits = worker_limits(self._client, threads)  # fewer workers, after a loss
+        check_room(DataSize.of(self._source.facts), limits, threads, self._layout.mapped)
         futures: list[distributed.Future] = []
         try:
             for actor in self._submit(shards, threads, epoch):
