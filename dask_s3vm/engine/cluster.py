@@ -147,6 +147,10 @@ class ClusterEngine:
         finally:
             self._stepping = False
 
+    def progress(self) -> None:
+        """See `Engine.progress`."""
+        self._budget.progress()
+
     def close(self) -> None:
         """See `Engine.close`."""
         groups, self._groups, self._whole = list(self._groups.values()), {}, False
