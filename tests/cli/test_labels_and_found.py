@@ -138,9 +138,10 @@ def test_the_labels_found_are_written(ending, lazy, g2c, g2c_file, tmp_path):
         rows = tmp_path / "rows.svm"
         dump_svmlight_file(X, few, str(rows), zero_based=False)
     out = tmp_path / f"found{ending}"
+    blocks = ["--blocksize", "2 kB"] if lazy else []
     done = run(
         "train", rows, "--method", "tsvm", "--positive-ratio", 0.5, "--lam", 0.01, "--nworkers", 0,
-        "--model", tmp_path / "m.npz", "--predict-unlabeled", out, "--blocksize", "2 kB",
+        "--model", tmp_path / "m.npz", "--predict-unlabeled", out, *blocks,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "288 rows" in done.output
