@@ -41,6 +41,7 @@ ALLOWED = {
         "features",
         "kernels.rows",
         "engine.blocks",
+        "engine.computing",
         "engine.ingest.is_dask",
         "_config",
     ],
