@@ -31,6 +31,7 @@ _PUBLIC = {
     "features": "dask_s3vm",
     "io": "dask_s3vm",
     "model_selection": "dask_s3vm",
+    "plotting": "dask_s3vm",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -2,8 +2,7 @@
 
 Results go to standard output, progress and errors to standard error.
 
-Exit codes: 0 done; 1 failed or interrupted; 2 wrong usage; 65 bad input data; 69 no scheduler or
-no worker can be reached.
+Exit codes: see `cli.errors.EXIT_CODES`.
 """
 
 import importlib

@@ -17,7 +17,6 @@ from dask_s3vm.cli.tables import show
 @click.argument("data", nargs=-1, required=True)
 @click.argument("output")
 @click.option("--to", "to_format", metavar="FORMAT", help="Format of OUTPUT; default: its ending.")
-@click.option("--format", metavar="FORMAT", help="Format of DATA; default: likewise.")
 @click.option("--known-labels", metavar="A,B,...", help="Any other label is an error.")
 @click.option("--unlabeled", help="Label to write for rows without one (svmlight text).")
 @click.option("--overwrite", is_flag=True, help="Replace OUTPUT if it is there.")

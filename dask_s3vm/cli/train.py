@@ -9,13 +9,13 @@ import click
 
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.config import effective, names_of, to_toml, with_config
-from dask_s3vm.cli.data import data_options, read_rows
+from dask_s3vm.cli.data import Rows, read_rows, training_data_options
 from dask_s3vm.cli.dry_run import dry_run
 from dask_s3vm.cli.errors import EXIT_CODES, BadData, told_plainly
 from dask_s3vm.cli.found import ENDINGS, open_found
 from dask_s3vm.cli.kernel import kernel_options
 from dask_s3vm.cli.kinds import Place
-from dask_s3vm.cli.labels import check_length, column_of, separate_labels
+from dask_s3vm.cli.labels import check_length, check_options, column_of, separate_labels
 from dask_s3vm.cli.methods import make_estimator, mark_of, method_options
 from dask_s3vm.cli.performance import performance_report
 from dask_s3vm.cli.run import label_options, run_options
@@ -29,7 +29,7 @@ _data_argument = click.argument("data", nargs=-1, type=Place())
 
 
 def _input_options(command: Any) -> Any:
-    return _data_argument(label_options(data_options(command)))
+    return _data_argument(label_options(training_data_options(command)))
 
 
 #: Tables of the file of `--config`.
@@ -58,11 +58,11 @@ _NOT_REPEATED = ("resume", "dry_run", "as_json", "quiet")
 @label_options
 @run_options
 @kernel_options
-@data_options
+@training_data_options
 @cluster_options
 @click.pass_context
 def train(ctx: click.Context, **given: Any) -> None:
-    """Train on DATA: svmlight text (.svm, .svm.gz, .bz2; several files or a glob) or one .npz.
+    """Train on DATA: files of one format (see --format); several, a glob or a folder will do.
 
     Progress is one line on a terminal; elsewhere, a few plain lines. SIGTERM and SIGINT stop
     the run: with --checkpoint its state is kept, and --resume goes on to the same bits.
@@ -74,6 +74,7 @@ def train(ctx: click.Context, **given: Any) -> None:
         return
     if not chosen["data"]:
         raise click.UsageError("DATA is missing: name files of rows, or `data` in --config FILE")
+    check_options(chosen)
     estimator = make_estimator(chosen, checkpoint=chosen["checkpoint"])
     _check_places(chosen)
     run = _Run(estimator, chosen)
@@ -127,7 +128,8 @@ class _Run:
         cluster = ClusterOptions(**{name: chosen[name] for name in names_of(cluster_options)})
         with running_on(cluster) as client, performance_report(client, record):
             record.note_cluster(client)
-            X, y = self._read(y_apart)
+            rows = self._read(y_apart)
+            X, y = rows
             read = time.perf_counter()
             record.facts["data"] = {"files": list(self._data), **_shape(X)}
             if chosen["dry_run"]:
@@ -137,6 +139,7 @@ class _Run:
             estimator.fit(X, y)
             trained = time.perf_counter()
             with stopper.held():
+                rows.keep_encoder(estimator)
                 save_model(estimator, chosen["model"])
                 record.history = estimator.history_
             times = {"read_s": round(read - began, 2), "train_s": round(trained - read, 2)}
@@ -145,6 +148,7 @@ class _Run:
                 "objective": estimator.objective_,
                 **work_of(estimator),
                 "termination": estimator.termination_,
+                **rows.hidden_error(estimator),
                 **times,
                 "model": chosen["model"],
             }
@@ -170,19 +174,23 @@ class _Run:
         record.facts |= {"estimator": type(self._estimator).__name__, "parameters": parameters}
         return y
 
-    def _read(self, y_apart: Any) -> tuple[Any, Any]:
+    def _read(self, y_apart: Any) -> Rows:
         chosen = self._chosen
         self.say(f"reading {', '.join(self._data)}")
-        options = {name: chosen[name] for name in names_of(data_options)}
-        X, y = read_rows(self._data, **options)
+        options = {name: chosen[name] for name in names_of(training_data_options)}
+        column = column_of(chosen["labels"])
+        if column is not None:
+            options["label_column"] = column
+        mark = self._estimator.unlabeled
+        rows = read_rows(self._data, labels=y_apart is None, unlabeled=mark, **options)
         if y_apart is not None:
-            check_length(y_apart, X.shape[0], chosen["labels"])
-            return X, y_apart
-        if y is None:
+            check_length(y_apart, rows.X.shape[0], chosen["labels"])
+            rows.y = y_apart
+        if rows.y is None:
             raise BadData(
                 f"{self._data[0]} has no labels: wanted an array `y` beside the rows, or --labels"
             )
-        return X, y
+        return rows
 
     def _look(self, X: Any, y: Any, record: RunRecord) -> None:
         """Write the labels found, and gather what a report tells of the rows."""

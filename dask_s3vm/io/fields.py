@@ -161,9 +161,9 @@ def _count_rows(text: Any) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def _is_blank(letter: Any, delimiter: int) -> bool:
-    if letter == _TAB:
-        return delimiter != _TAB
-    return letter in (_BLANK, _RETURN)  # a return is part of a line end
+    if letter == delimiter:
+        return False
+    return letter in (_BLANK, _TAB, _RETURN)  # a return is part of a line end
 
 
 @numba.njit(cache=True, nogil=True)

@@ -128,6 +128,26 @@ register(
 )
 
 
+register(
+    Format(
+        "csv",
+        "csv tables with columns of numbers and of categories",
+        (".csv",),
+        reader="dask_s3vm.io.tables:read_table_data",
+        compressed=True,
+    )
+)
+register(
+    Format("kdd99", "raw KDD Cup 1999 csv", reader="dask_s3vm.io.kdd99:read_kdd99_data"),
+)
+register(
+    Format("rcv1", "LYRL2004 vectors of RCV1-v2", reader="dask_s3vm.io.rcv1:read_rcv1"),
+)
+register(
+    Format("letters", "tables of letters", reader="dask_s3vm.io.letters:read_letters_data"),
+)
+
+
 def format_of(urlpath: UrlPath, format: str | None = None) -> Format:
     """Return the format of some files.
 

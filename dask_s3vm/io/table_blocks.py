@@ -115,5 +115,7 @@ def _encode(fields: Fields, shape: Shape, plan: Plan) -> tuple[Any, Any]:
 
 
 def _codes(fields: Fields, position: int, words: tuple[str, ...]) -> np.ndarray:
+    if position < 0:  # a file without labels
+        return np.full(len(fields.starts), -1, dtype=np.int32)
     starts, stops = fields.starts[:, position], fields.stops[:, position]
     return look_up(fields.text, starts, stops, make_words(words))

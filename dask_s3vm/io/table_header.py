@@ -12,10 +12,10 @@ from dask_s3vm.io.fields import BadRowError, cut, missing_words, numbers_of
 from dask_s3vm.io.sources import TextFile
 from dask_s3vm.io.table_text import BROKEN, first_row
 
-__all__ = ["Header", "find_label", "positions", "read_header"]
+__all__ = ["Header", "positions", "read_headers"]
 
 _MARK = b"\xef\xbb\xbf"  # some editors start a file with it
-_HEAD = 1 << 20
+_HEAD, _STEP = 1 << 26, 1 << 16
 _MOST_FIELDS = 100_000
 
 
@@ -38,12 +38,13 @@ class Header:
     named: bool
 
 
-def read_header(
+def _read_header(
     file: TextFile,
     header: bool | str,
     names: Sequence[str] | None,
     delimiter: str,
     encoder: TableEncoder | None,
+    label: Any = None,
 ) -> Header:
     """Find the columns of a file from its first row.
 
@@ -60,6 +61,8 @@ def read_header(
         What stands between fields.
     encoder : TableEncoder, optional
         Tells the columns of files without header.
+    label : object
+        The label column, if by name: one of `names` that a file may be without.
     """
     raw, start = _first_row(file)
     try:
@@ -75,7 +78,11 @@ def read_header(
             header = all(words) and all(
                 numbers_of(fields, i, missing)[1] == 0 for i in range(len(words))
             )
-    found = _names(file, bool(header), words, names, encoder)
+    if names is None and not header and encoder is not None:
+        reading = encoder.reading_ or {}
+        names = reading.get("columns", encoder.feature_names_in_.tolist())
+        label = None if encoder.label_ is None else encoder.label_.name
+    found = _names(file, bool(header), words, names, label)
     if len(set(found)) < len(found):
         twice = sorted({name for name in found if found.count(name) > 1})
         raise TableError(file.name, f"has more than one column {twice[:5]}", 1, raw)
@@ -91,25 +98,57 @@ def positions(file: TextFile, header: Header, wanted: Iterable[str]) -> dict[str
     return places
 
 
-def find_label(header: Header, label: str | int, file: TextFile) -> str:
-    """Return the name of the label column; a number counts fields, from the end if negative."""
+def read_headers(
+    files: Sequence[TextFile],
+    header: bool | str,
+    names: Sequence[str] | None,
+    delimiter: str,
+    encoder: TableEncoder | None,
+    label: Any,
+) -> tuple[list[Header], str | None]:
+    """Find the columns of all files, and the name of the label column.
+
+    A label column may be absent from some of the files, whose rows have no labels then. Files
+    without header have the columns of the first one, in its order.
+    """
+    headers: list[Header] = []
+    for file in files:
+        headers.append(_read_header(file, header, names, delimiter, encoder, label))
+        if len(headers) > 1:
+            continue
+        if isinstance(label, int) and not isinstance(label, bool):
+            label = _numbered(headers[0], label, file)
+        if names is None and not headers[0].named:
+            names = headers[0].names
+    if label is None and encoder is not None and encoder.label_ is not None:
+        label = encoder.label_.name
+        return headers, label if any(label in head.names for head in headers) else None
+    if label is None or label is False:
+        return headers, None
+    if not any(label in head.names for head in headers):
+        shown = list(headers[0].names)[:50]
+        raise TableError(files[0].name, f"has no label column {label!r}; it has {shown}")
+    return headers, str(label)
+
+
+def _numbered(header: Header, label: int, file: TextFile) -> str:
+    """Return the name of a column by its number, which counts from the end if negative."""
     count = len(header.names)
-    if isinstance(label, int) and not isinstance(label, bool):
-        if not -count <= label < count:
-            raise TableError(file.name, f"has {count} columns, but label is {label}")
-        return header.names[label]
-    if label not in header.names:
-        raise TableError(
-            file.name, f"has no label column {label!r}; it has {list(header.names)[:50]}"
-        )
-    return label
+    if not -count <= label < count:
+        raise TableError(file.name, f"has {count} columns, but label is {label}")
+    return header.names[label]
 
 
 def _first_row(file: TextFile) -> tuple[bytes, int]:
     """Return the first row that is not empty, and where it starts."""
+    head = b""
     try:
         with OpenFile(file.fs, file.path, compression="infer") as stream:
-            head = bytes(stream.read(_HEAD))
+            while len(head) < _HEAD and first_row(head.lstrip()) == len(head.lstrip()):
+                chunk = stream.read(_STEP)
+                if not chunk:
+                    break
+                head += bytes(chunk)
     except BROKEN as error:
         if isinstance(error, FileNotFoundError):
             raise
@@ -132,28 +171,14 @@ def _count_fields(row: bytes, delimiter: str) -> int:
 
 
 def _names(
-    file: TextFile,
-    header: bool,
-    words: list[str],
-    names: Sequence[str] | None,
-    encoder: TableEncoder | None,
+    file: TextFile, header: bool, words: list[str], names: Sequence[str] | None, label: Any
 ) -> list[str]:
-    if names is None and not header and encoder is not None:
-        names = _names_of_encoder(encoder, len(words))
+    """Return names of the fields: as given, but for a label column that is not there."""
     if names is None:
         return words if header else [str(number) for number in range(len(words))]
-    if len(names) != len(words):
-        raise TableError(
-            file.name, f"has {len(words)} columns where {len(names)} are wanted", 1, None
-        )
-    return [str(name) for name in names]
-
-
-def _names_of_encoder(encoder: TableEncoder, count: int) -> list[str]:
-    """Columns of a file without header: those that the encoder was fitted on, or all but labels."""
-    reading: dict[str, Any] = encoder.reading_ or {}
-    every = list(reading.get("columns", encoder.feature_names_in_.tolist()))
-    label = encoder.label_
-    if label is not None and count == len(every) - 1:
-        every.remove(label.name)
-    return every
+    found = [str(name) for name in names]
+    if len(words) == len(found) - 1 and label in found:
+        found.remove(label)
+    if len(found) != len(words):
+        raise TableError(file.name, f"has {len(words)} columns where {len(found)} are wanted", 1)
+    return found

@@ -41,12 +41,15 @@ class Column:
         "number": anything else is a mistake; "words": categories; "any": to be found out.
     known : tuple of str or None
         All words that are known; others are counted, not kept.
+    optional : bool
+        Whether a file may be without it; its position is -1 there.
     """
 
     name: str
     position: int
     role: str
     known: tuple[str, ...] | None = None
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,8 @@ def _note(fields: Fields, column: Column, missing: Words, most: int, base: int) 
         return None if row < 0 else base + int(fields.starts[row, 0])
 
     where = column.position
+    if where < 0:
+        return Note(words=())
     starts, stops = fields.starts[:, where], fields.stops[:, where]
     if column.known is not None:
         codes = look_up(fields.text, starts, stops, make_words(column.known))

@@ -1,6 +1,8 @@
 """Tables of mixed columns as dask arrays of sparse blocks, and the encoder that made them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import wraps
 from typing import Any, Literal
 
 import dask.array as da
@@ -13,10 +15,10 @@ from dask_s3vm.features.table_labels import LabelCode, label_code
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 from dask_s3vm.io.table_blocks import Plan, build_arrays
-from dask_s3vm.io.table_header import Header, find_label, positions, read_header
+from dask_s3vm.io.table_header import Header, positions, read_headers
 from dask_s3vm.io.table_survey import Column, Piece, Shape, blame, first_place, look_through
 
-__all__ = ["read_csv", "read_table"]
+__all__ = ["read_table", "read_table_data", "without_encoder"]
 
 
 def read_table(
@@ -35,7 +37,7 @@ def read_table(
     names: Sequence[str] | None = None,
     delimiter: str = ",",
     encoder: TableEncoder | None = None,
-    known: dict[str, Sequence[str]] | None = None,
+    known: Mapping[str, Sequence[str]] | None = None,
     unlabeled: Any = -1,
     blocksize: int | str = "16MiB",
     block: Literal["gcxs", "scipy"] = "gcxs",
@@ -60,8 +62,8 @@ def read_table(
     urlpath : str, path or list of these
         File, glob pattern, or list of these, all with the same columns.
     label : str, int, False or None
-        The label column: its name, or its number (-1 is the last). None: that of the encoder where
-        the files have it, else none. False: no labels.
+        The label column: its name, or its number (-1 is the last). Files without it hold rows
+        without labels. None: that of the encoder where a file has it, else none. False: no labels.
     positive : str or sequence of str, optional
         Labels that are class 1; all others are class 0. By default every label is a class.
     classes : sequence of str, optional
@@ -108,8 +110,7 @@ def read_table(
     """
     size = _check(blocksize, block, delimiter)
     files = find_files(urlpath)
-    headers = [read_header(file, header, names, delimiter, encoder) for file in files]
-    target = _target(files[0], headers[0], label, encoder)
+    headers, target = read_headers(files, header, names, delimiter, encoder, label)
     if encoder is None:
         encoder = TableEncoder(
             categorical=categorical,
@@ -165,15 +166,23 @@ def read_table(
         code = label_code(target, words, _words(positive))
     if not fitted:
         encoder.label_ = code
-    _check_mark(code, files, pieces, unlabeled)
+    _check_mark(code, files, shapes, pieces, unlabeled)
     plan = Plan(encoder, code, unlabeled, delimiter, block)
     return *build_arrays(files, shapes, pieces, plan), encoder
 
 
-def read_csv(urlpath: UrlPath, **options: Any) -> tuple[da.Array, da.Array | None]:
-    """Read csv tables as `read_table` does, without the encoder."""
-    X, y, _ = read_table(urlpath, **options)
-    return X, y
+def without_encoder(reader: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
+    """Return a reader that gives X and y only; the encoder has to be asked for by the reader."""
+
+    @wraps(reader)
+    def read(urlpath: UrlPath, **options: Any) -> tuple[Any, Any]:
+        X, y, _ = reader(urlpath, **options)
+        return X, y
+
+    return read
+
+
+read_table_data = without_encoder(read_table)
 
 
 def _check(blocksize: Any, block: Any, delimiter: Any) -> int:
@@ -208,17 +217,6 @@ def _words(names: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if names is None:
         return None
     return (names,) if isinstance(names, str) else tuple(str(name) for name in names)
-
-
-def _target(file: TextFile, header: Header, label: Any, encoder: TableEncoder | None) -> str | None:
-    """Return the name of the label column, or None."""
-    if label is False:
-        return None
-    if label is not None:
-        return find_label(header, label, file)
-    if encoder is None or encoder.label_ is None or encoder.label_.name not in header.names:
-        return None
-    return encoder.label_.name
 
 
 def _given_code(
@@ -259,14 +257,14 @@ def _columns(encoder: TableEncoder, features: list[str], fitted: bool) -> list[C
 def _label_columns(target: str | None, code: LabelCode | None) -> list[Column]:
     if target is None:
         return []
-    return [Column(target, -1, "words", None if code is None else code.words)]
+    return [Column(target, -1, "words", None if code is None else code.words, optional=True)]
 
 
 def _shape(
     file: TextFile, header: Header, columns: list[Column], delimiter: str, most: int
 ) -> Shape:
-    places = positions(file, header, [column.name for column in columns])
-    placed = tuple(Column(c.name, places[c.name], c.role, c.known) for c in columns)
+    places = positions(file, header, [column.name for column in columns if not column.optional])
+    placed = tuple(replace(column, position=places.get(column.name, -1)) for column in columns)
     return Shape(len(header.names), delimiter, header.skip, placed, most)
 
 
@@ -297,16 +295,26 @@ def _check_columns(
 
 
 def _check_mark(
-    code: LabelCode | None, files: list[TextFile], pieces: list[list[Piece]], unlabeled: Any
+    code: LabelCode | None,
+    files: list[TextFile],
+    shapes: list[Shape],
+    pieces: list[list[Piece]],
+    unlabeled: Any,
 ) -> None:
-    """Refuse rows without label where their mark is a class: they would get it."""
+    """Refuse rows without label where their mark is a class: they would get it.
+
+    The mark beside two classes and more is itself, written out.
+    """
     if code is None or code.positive is not None:
         return
     classes = code.classes()
     mark = str(unlabeled) if classes.dtype.kind == "U" else unlabeled
-    place = first_place(pieces, len(pieces[0][0].notes) - 1, lambda note: note.gap)
-    # -1 beside 0, 1, ... is the mark itself, written out
-    if place is None or mark not in classes.tolist() or len(classes) > 2:
+    if mark not in classes.tolist() or len(classes) > 2:
         return
     reason = f"the label is missing, but the mark of such rows, {unlabeled!r}, is a class"
-    raise blame(files[place[0]], place[1], reason)
+    for file, shape in zip(files, shapes, strict=True):
+        if shape.columns[-1].position < 0:
+            raise TableError(file.name, reason)
+    place = first_place(pieces, len(shapes[0].columns) - 1, lambda note: note.gap)
+    if place is not None:
+        raise blame(files[place[0]], place[1], reason)
