@@ -188,7 +188,8 @@ class _Run:
             rows.y = y_apart
         if rows.y is None:
             raise BadData(
-                f"{self._data[0]} has no labels: wanted an array `y` beside the rows, or --labels"
+                f"{self._data[0]} has no labels: wanted an array `y` beside the rows, "
+                "--label-column of a table, or --labels"
             )
         return rows
 
