@@ -1,7 +1,7 @@
-"""Start a cluster over SSH, train on it, and end it: the client stays here.
+r"""Start a cluster over SSH, train on it, and end it: the client stays here.
 
     pip install asyncssh
-    DASK_CONFIG=/etc/s3vm-tls/dask.yaml python cluster/ssh/train.py rows.svm \\
+    DASK_CONFIG=/etc/s3vm-tls/dask.yaml python cluster/ssh/train.py rows.svm \
         --host node1 --host node1 --host node2 --remote-python /opt/s3vm/bin/python
 
 The first host gets the scheduler, each further one a worker (name the first twice to have both).

