@@ -59,33 +59,17 @@ def test_example_runs_at_a_small_size(script, tmp_path):
     assert "error" in done.stdout
 
 
-def test_shares_of_labels_are_shown(tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "share_of_labels.py"), "--rows", "80",
-         "--features", "4", "--repeat", "1", "--output", str(tmp_path / "shares.png")],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("QNS3VM") == 18
-    drawn = (tmp_path / "shares.png").exists()
-    assert drawn == ("no picture" not in done.stdout)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "options", "word"),
     [
         ("flip_cost", ["--most", "100", "--restarts", "2", "--rows", "200"], "flips/s"),
         ("restart_pool", ["--rows", "500", "--restarts", "3", "--workers", "2"], "2 worker"),
-        ("table_s2rlsc", ["--sets", "Gaussian2C", "--splits", "1"], "Table 3"),
     ],
 )
 def test_search_example_runs_at_a_small_size(script, options, word, tmp_path):
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / f"{script}.py"), *options],
+        [sys.executable, str(ROOT / "examples" / "papers" / f"{script}.py"), *options],
         cwd=tmp_path,
         capture_output=True,
         text=True,

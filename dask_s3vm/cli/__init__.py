@@ -15,10 +15,12 @@ from dask_s3vm._version import __version__
 
 _COMMANDS = {
     "bench": "Measure, in ratios: rounds, formula, l2svm, tsvm, da.",
+    "convert": "Write data files in another format.",
     "demo": "Make a data set, train on it, and show what came out.",
     "evaluate": "Score a model on labelled data.",
     "info": "Show what a cluster is made of, and whether its parts fit together.",
     "predict": "Predict the rows of a file.",
+    "report": "Make one page of what a training left behind.",
     "train": "Train a model from a file of rows.",
 }
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from dask_s3vm.io import read_data
+from dask_s3vm.io.formats import format_of, options_of, read_data
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,16 +30,23 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_rows(
-    paths: tuple[str, ...], n_features: int | None, zero_based: str, blocksize: str
+    paths: tuple[str, ...],
+    n_features: int | None,
+    zero_based: str,
+    blocksize: str,
+    format: str | None = None,
+    **more: Any,
 ) -> tuple[Any, Any]:
     """Read files into (X, y), on the current cluster; y is None where a file has no labels."""
-    if len(paths) == 1 and paths[0].endswith(".npz"):
-        return read_data(paths[0])
     choice: dict[str, Any] = {"auto": "auto", "yes": True, "no": False}
-    return read_data(
-        list(paths) if len(paths) > 1 else paths[0],
-        n_features=n_features,
-        zero_based=choice[zero_based],
-        blocksize=blocksize,
-        block="scipy",
-    )
+    urls = list(paths) if len(paths) > 1 else paths[0]
+    options = {
+        "n_features": n_features,
+        "zero_based": choice[zero_based],
+        "blocksize": blocksize,
+        "block": "scipy",
+    }
+    form = format_of(urls, format)
+    known = options_of(form.load("reader"))
+    own = {name: options[name] for name in options.keys() & known}
+    return read_data(urls, format=form.name, **own, **more)

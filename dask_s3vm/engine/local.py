@@ -1,11 +1,12 @@
 """An engine in this process: one group, its threads."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from dask_s3vm.engine.group import Group, Operation
 from dask_s3vm.engine.plan import Layout
-from dask_s3vm.engine.shard import Shard
+from dask_s3vm.engine.shard import Shard, drop_state
 from dask_s3vm.engine.tree import Parts
 
 T = TypeVar("T")
@@ -41,6 +42,14 @@ class LocalEngine:
     def remember(self, name: str, op: Operation, *args: Any) -> None:
         """See `Engine.remember`; nothing is ever to be put back."""
 
+    def forget(self) -> None:
+        """See `Engine.forget`."""
+        self.each(drop_state)
+
+    def held(self) -> "HeldRows":
+        """Return the rows, for engines that share them."""
+        return HeldRows(self._group.shards, self.layout)
+
     def step(self, advance: Callable[[], T]) -> T:
         """See `Engine.step`."""
         return advance()
@@ -51,3 +60,27 @@ class LocalEngine:
 
     def __repr__(self) -> str:
         return f"<LocalEngine: {self.layout.n_shards} shards, {self.n_threads} threads>"
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Shards in one process; engines made of them share the rows, and each has its own row state.
+
+    They may be sent to other processes, where they share one copy alike.
+    """
+
+    shards: list[Shard]
+    layout: Layout
+
+    def engine(self, n_threads: int = 1) -> LocalEngine:
+        """Make an engine."""
+        return LocalEngine([replace(s, state={}) for s in self.shards], self.layout, n_threads)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in arrays."""
+        return sum(shard.nbytes for shard in self.shards)
+
+    def __sizeof__(self) -> int:
+        """Tell dask what the rows really weigh."""
+        return object.__sizeof__(self) + self.nbytes

@@ -44,6 +44,10 @@ class Engine(Protocol):
         """Say how to put back row state that the shards have already; as `prepare`, but not now."""
         ...
 
+    def forget(self) -> None:
+        """Let go of all row state, and of how to put it back: another problem begins."""
+        ...
+
     def step(self, advance: Callable[[], T]) -> T:
         """Carry out one outer step (a Newton step, a level, a stage) as a transaction.
 

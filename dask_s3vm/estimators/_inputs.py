@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from dask_s3vm.engine.blocks import as_labels
 from dask_s3vm.engine.ingest import ingest, is_dask
 from dask_s3vm.engine.sources import Source
 from dask_s3vm.features import FeatureBlocks, KernelMap, map_rows
@@ -73,6 +74,14 @@ def as_array(values: Any) -> Any:
     if hasattr(values, "to_dask_array"):
         return values.to_dask_array()
     return values
+
+
+def plain_labels(y: Any) -> np.ndarray:
+    """Labels in this process, checked: one per row, integers or strings."""
+    if y is None:
+        raise ValueError("y is None; wanted labels, and marks for rows without one")
+    y = as_array(y)
+    return as_labels(column_or_1d(y.compute() if is_dask(y) else y, warn=True))
 
 
 def _scipy_of_sparse(X: Any) -> Any:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from dask_s3vm import _config
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.estimators._inputs import as_array, rows_to_predict
+from dask_s3vm.estimators._resident import Resident
 from dask_s3vm.features import KernelMap
 
 #: Weights, biases, and the map to the features that they are over.
@@ -86,6 +87,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         `block_rows` are the rows of each block of X, where dask itself may not know them; `found`
         are labels to be taken in place of predictions.
         """
+        if isinstance(X, Resident):
+            return None
         X, y = as_array(X), as_array(y)
         predicted = self.predict(X) if found is None else beside(found, X, block_rows)
         if not is_dask(X):

@@ -7,6 +7,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
+from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.ingest import is_dask
 
 
@@ -62,7 +63,7 @@ def sample(X: Any, n_wanted: int | None, random_state: Any, with_range: bool) ->
     blocks = list(X.to_delayed().ravel())
     counts, ranges = list(X.chunks[0]), []
     if np.isnan(X.shape[0]):
-        facts = dask.compute(*(_delayed(_measure, block, with_range) for block in blocks))
+        facts = compute_all([_delayed(_measure, block, with_range) for block in blocks])
         counts, ranges = [fact[0] for fact in facts], [fact[1] for fact in facts]
         with_range = False
     starts = np.cumsum([0, *counts])
@@ -74,10 +75,33 @@ def sample(X: Any, n_wanted: int | None, random_state: Any, with_range: bool) ->
         for i, block in enumerate(blocks)
         if with_range or cuts[i] < cuts[i + 1]
     ]
-    found = dask.compute(*wanted)
+    found = compute_all(wanted)
     ranges = ranges or [part[1] for part in found]
     low, high = _join_ranges([pair for pair in ranges if pair is not None])
     return Sample(_stack([part[0] for part in found if part[0].shape[0]]), low, high)
+
+
+def take_rows(X: Any, numbers: np.ndarray) -> Any:
+    """Rows of X with these numbers, ascending, in this process: an ndarray or csr_array.
+
+    Costs: for a dask array one computation of the blocks that hold them; one more over all blocks
+    if the sizes of the chunks are unknown.
+    """
+    if not is_dask(X):
+        return plain_rows(X)[numbers]
+    X = one_column_block(X)
+    blocks, counts = list(X.to_delayed().ravel()), list(X.chunks[0])
+    if np.isnan(X.shape[0]):
+        facts = dask.compute(*(_delayed(_measure, block, False) for block in blocks))
+        counts = [fact[0] for fact in facts]
+    starts = np.cumsum([0, *counts])
+    cuts = np.searchsorted(numbers, starts)
+    wanted = [
+        _delayed(_pick, block, numbers[cuts[i] : cuts[i + 1]] - starts[i], False)
+        for i, block in enumerate(blocks)
+        if cuts[i] < cuts[i + 1]
+    ]
+    return _stack([part[0] for part in dask.compute(*wanted)])
 
 
 def one_column_block(X: da.Array) -> da.Array:

@@ -25,7 +25,7 @@ _VERSION = 1
 _HEADER = "header"
 _LARGEST_HEADER = 16 << 20
 # How a fit reports what it does is not part of the model, and may hold functions.
-_LEFT_OUT = ("callbacks", "verbose")
+_LEFT_OUT = ("callbacks", "checkpoint", "verbose")
 _KERNEL_MAP = "kernel_map_"
 
 
@@ -34,7 +34,7 @@ def save_model(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
 
     The file is an uncompressed ``.npz`` archive: a JSON header with parameters and scalars, and
     one array for each fitted array. It appears only when it is complete. The parameters
-    `callbacks` and `verbose` and lazy dask attributes are left out.
+    `callbacks`, `checkpoint` and `verbose` and lazy dask attributes are left out.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ def test_hosts_with_their_own_addresses_end_with_the_local_result(options):
         env={**os.environ, "PYTHON": sys.executable},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=850,
         check=False,
     )
     if done.returncode == 77:
@@ -89,6 +89,7 @@ def test_hosts_with_their_own_addresses_end_with_the_local_result(options):
 
 @pytest.mark.slow
 @pytest.mark.cluster
+@pytest.mark.timeout(900)
 def test_a_slurm_job_ends_with_the_local_result(text_file, tmp_path):
     """Where SLURM runs; see cluster/README.md for one on a single machine."""
     sinfo = shutil.which("sinfo")
@@ -105,7 +106,7 @@ def test_a_slurm_job_ends_with_the_local_result(text_file, tmp_path):
         env={**os.environ, **settings, "PYTHON": sys.executable, "S3VM_INTERFACE": "lo"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=850,
         check=False,
         cwd=tmp_path,
     )

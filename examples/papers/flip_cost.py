@@ -5,8 +5,8 @@ shortcut is this package's search, preprocessing included; the naive way compute
 the n x n matrix G for every flip, O(n^2). That would take hours, so it is timed on some flips and
 multiplied by the flips that the search looked at (marked ~), and its O(n^3) preprocessing is added.
 
-python examples/flip_cost.py                      # n = 100 .. 2000
-python examples/flip_cost.py --most 1000 --plot flips.png
+python examples/papers/flip_cost.py                      # n = 100 .. 2000
+python examples/papers/flip_cost.py --most 1000 --plot flips.png
 """
 
 import argparse

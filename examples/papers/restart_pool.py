@@ -3,9 +3,9 @@
 Rows of two overlapping Gaussians; r = --components columns, linear kernel. The workers get the
 factor once; a restart is a task.
 
-python examples/restart_pool.py                            # 5,000 rows, 1 and 2 workers
-python examples/restart_pool.py --rows 1000000 --restarts 4 --population 1 1 --dtype float32
-python examples/restart_pool.py --rows 1000000 --placement shards --dtype float32 --restarts 4
+python examples/papers/restart_pool.py                            # 5,000 rows, 1 and 2 workers
+python examples/papers/restart_pool.py --rows 1000000 --restarts 4 --population 1 1
+python examples/papers/restart_pool.py --rows 1000000 --restarts 4 --placement shards
 """
 
 import argparse

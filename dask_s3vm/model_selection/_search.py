@@ -1,0 +1,251 @@
+"""What searches have in common: score candidates, choose one, train it, and stand for it."""
+
+import time
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.exceptions import FitFailedWarning
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from dask_s3vm.estimators._base import LinearS3VM
+from dask_s3vm.estimators._paths import is_supervised
+from dask_s3vm.features.landmarks import take_rows
+from dask_s3vm.model_selection._choice import best_candidate, check_choice
+from dask_s3vm.model_selection._folds import Fold, Labelled, folds_of, labelled_rows
+from dask_s3vm.model_selection._progress import SearchProgress
+from dask_s3vm.model_selection._run import Job, run
+from dask_s3vm.model_selection._scoring import Scoring, is_multimetric, scoring_of
+from dask_s3vm.model_selection._store import Store, fingerprint_of
+from dask_s3vm.model_selection._table import results_table
+
+
+def _refitted(name: str) -> Callable[[Any], bool]:
+    """Whether the estimator, fitted or to be, has a method."""
+
+    def check(search: Any) -> bool:
+        return hasattr(getattr(search, "best_estimator_", search.estimator), name)
+
+    return check
+
+
+class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
+    """Base of searches; see `S3VMGridSearchCV`."""
+
+    estimator: Any
+    scoring: Any
+    refit: Any
+    cv: Any
+    test_set: Any
+    warm_path: bool
+    ties: str
+    final_params: dict[str, Any] | None
+    error_score: Any
+    return_train_score: bool
+    checkpoint: Any
+    callbacks: Any
+    verbose: Any
+
+    @abstractmethod
+    def _candidates(self) -> list[dict[str, Any]]:
+        """List the candidates."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "S3VMSearch":
+        """Score all candidates, choose one, and train it on all rows.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
+        y : array of shape (n,), numpy or dask
+            Labels; `unlabeled` of the estimator marks rows without one.
+        sample_weight : array of shape (n,), numpy or dask, or None
+            Weights of the rows in training; scores are without weights.
+
+        Returns
+        -------
+        self
+        """
+        candidates = self._candidates()
+        check_choice(self, candidates)
+        job = self._job(candidates, X, y, sample_weight)
+        scores, store = [], None
+        if self.checkpoint is not None:
+            store = Store(self.checkpoint, self._fingerprint(job, candidates))
+            scores = store.scores()
+        progress = SearchProgress(self, candidates, len(job.folds), scores)
+        for piece, found in run(job, {(score.candidate, score.fold) for score in scores}):
+            if store is not None:
+                store.keep(piece, found)
+            again = {(score.candidate, score.fold) for score in found}
+            scores = [old for old in scores if (old.candidate, old.fold) not in again] + found
+            progress.add(found)
+        progress.close()
+        self.n_splits_ = len(job.folds)
+        self.scenario_ = "realistic" if job.test_set is None else "non-realistic"
+        self.multimetric_ = is_multimetric(self.scoring)
+        self.scorer_ = job.scoring.scorers if self.multimetric_ else job.scoring.scorers["score"]
+        scores = self._judge_failures(scores)
+        self.cv_results_ = results_table(candidates, len(job.folds), scores, job.scoring.names)
+        self._choose(candidates)
+        if self.refit:
+            self._refit(X, y, sample_weight)
+        return self
+
+    def _job(self, candidates: list[dict[str, Any]], X: Any, y: Any, sample_weight: Any) -> Job:
+        """Check everything, and lay out the work."""
+        own = isinstance(self.estimator, LinearS3VM)
+        models = {}
+        for number, params in enumerate(candidates):
+            model = clone(self.estimator).set_params(**clone(params, safe=False))
+            if own:
+                model._validate_params()
+                model._check_kernel()
+            models[number] = model
+        unlabeled = getattr(self.estimator, "unlabeled", -1)
+        labelled = labelled_rows(X, y, unlabeled, is_supervised(self.estimator))
+        if self.test_set is None:
+            folds, test_set = folds_of(self.cv, labelled, unlabeled), None
+        else:
+            folds = [Fold(np.zeros(0, dtype=np.intp), None)]
+            test_set = self._test_rows(X, labelled)
+        scoring = scoring_of(self.estimator, self.scoring, self.return_train_score)
+        catch = self.error_score != "raise"
+        return Job(
+            X, y, sample_weight, models, labelled, folds, test_set, scoring, self.warm_path, catch
+        )
+
+    def _test_rows(self, X: Any, labelled: Labelled) -> tuple[Any, np.ndarray]:
+        """Rows and labels of `test_set`."""
+        given = self.test_set
+        if isinstance(given, (tuple, list)) and len(given) == 2 and np.ndim(given[0]) != 0:
+            return given[0], np.asarray(given[1])
+        truth = np.asarray(given)
+        if truth.shape != (labelled.n_rows,):
+            raise ValueError(
+                "test_set must be (X_test, y_test), or the true labels of all rows, of shape "
+                f"({labelled.n_rows},); got {type(given).__name__} of shape {truth.shape}"
+            )
+        free = np.setdiff1d(np.arange(labelled.n_rows), labelled.numbers)
+        if len(free) == 0:
+            raise ValueError("test_set has labels of the unlabelled rows, but y has none of these")
+        return take_rows(X, free), truth[free]
+
+    def _fingerprint(self, job: Job, candidates: list[dict[str, Any]]) -> dict[str, str]:
+        params = self.estimator.get_params()
+        facts = {
+            "estimator": type(self.estimator).__name__,
+            "parameters": {k: v for k, v in params.items() if k not in ("callbacks", "verbose")},
+            "candidates": candidates,
+            "scoring": {
+                name: getattr(one, "__qualname__", None) or repr(one)
+                for name, one in job.scoring.scorers.items()
+            },
+            "warm_path": self.warm_path,
+            "return_train_score": self.return_train_score,
+        }
+        in_memory: Any = None if hasattr(job.X, "dask") else job.X
+        weights = None if hasattr(job.sample_weight, "dask") else job.sample_weight
+        if hasattr(in_memory, "to_scipy_sparse"):
+            in_memory = in_memory.to_scipy_sparse()
+        return fingerprint_of(job.labelled, in_memory, weights, job.folds, facts)
+
+    def _judge_failures(self, scores: list[Any]) -> list[Any]:
+        """Warn of fits that failed, or raise if all of them did."""
+        failed = [score for score in scores if score.error is not None]
+        if not failed:
+            return scores
+        first = min(failed, key=lambda score: (score.candidate, score.fold))
+        what = f"{len(failed)} of {len(scores)} fits failed; the first one with {first.error}"
+        if len(failed) == len(scores):
+            raise ValueError(f"all fits failed: {what}")
+        warnings.warn(
+            f"{what}; their scores are {self.error_score}", FitFailedWarning, stacklevel=3
+        )
+        for score in failed:
+            score.test.update(dict.fromkeys(score.test, float(self.error_score)))
+            score.train.update(dict.fromkeys(score.train, float(self.error_score)))
+        return scores
+
+    def _choose(self, candidates: list[dict[str, Any]]) -> None:
+        """Choose the best candidate, if that makes sense."""
+        for name in ("best_index_", "best_score_", "best_params_", "best_estimator_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if self.multimetric_ and not self.refit:
+            return
+        index = best_candidate(self, candidates)
+        self.best_index_ = index
+        self.best_params_ = candidates[index]
+        if not callable(self.refit):
+            name = self.refit if self.multimetric_ else "score"
+            self.best_score_ = float(self.cv_results_[f"mean_test_{name}"][index])
+
+    def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Train the chosen candidate on all rows."""
+        params = {**self.best_params_, **(self.final_params or {})}
+        model = clone(self.estimator).set_params(**clone(params, safe=False))
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        began = time.perf_counter()
+        self.best_estimator_ = model.fit(X, y, **weights)
+        self.refit_time_ = time.perf_counter() - began
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = model.feature_names_in_
+
+    def _best(self) -> Any:
+        check_is_fitted(self, "best_estimator_" if self.refit else "cv_results_")
+        if not self.refit:
+            raise AttributeError(
+                f"{type(self).__name__} was made with refit=False: there is no best_estimator_"
+            )
+        return self.best_estimator_
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes."""
+        return self._best().classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of X."""
+        return int(self._best().n_features_in_)
+
+    @property
+    def transduction_(self) -> Any:
+        """Labels of the training rows, found by the best estimator."""
+        return self._best().transduction_
+
+    @available_if(_refitted("predict"))
+    def predict(self, X: Any) -> Any:
+        """Classes of rows, by the best estimator."""
+        return self._best().predict(X)
+
+    @available_if(_refitted("decision_function"))
+    def decision_function(self, X: Any) -> Any:
+        """Outputs for rows, by the best estimator."""
+        return self._best().decision_function(X)
+
+    @available_if(_refitted("predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the classes, by the best estimator."""
+        return self._best().predict_proba(X)
+
+    def score(self, X: Any, y: Any) -> float:
+        """Score of the best estimator, by the scorer that chose it."""
+        scorers = self.scorer_ if isinstance(self.scorer_, dict) else {"score": self.scorer_}
+        name = self.refit if isinstance(self.refit, str) else next(iter(scorers))
+        return Scoring({name: scorers[name]})(self._best(), X, y)[name]
+
+    def __sklearn_tags__(self) -> Any:
+        """Those of the estimator."""
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = inner.classifier_tags
+        tags.input_tags.sparse = inner.input_tags.sparse
+        return tags
