@@ -24,6 +24,18 @@ def rounds(rows: tuple[int, ...], repeat: int, dtype: str, as_json: bool) -> Non
         click.echo()
 
 
+@bench.command()
+@click.option("--rows", type=int, default=200_000, show_default=True)
+@click.option("--workers", type=int, multiple=True, default=(1, 2, 4), help="Repeat; 1, 2 and 4.")
+@click.option("--repeat", type=int, default=12, show_default=True, help="Best of so many.")
+@click.option("--json", "as_json", is_flag=True)
+def formula(rows: int, workers: tuple[int, ...], repeat: int, as_json: bool) -> None:
+    """A round on W workers, as measured and as foretold by its parts; see cluster/README.md."""
+    from dask_s3vm.bench.formula import measure_formula
+
+    show(measure_formula(rows, workers, repeat), as_json)
+
+
 def _semi_supervised(method: str) -> click.Command:
     """Make the command that measures one semi-supervised method."""
 
