@@ -128,8 +128,13 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
     def _test_rows(self, X: Any, labelled: Labelled) -> tuple[Any, np.ndarray]:
         """Rows and labels of `test_set`."""
         given = self.test_set
-        if isinstance(given, (tuple, list)) and len(given) == 2 and np.ndim(given[0]) != 0:
-            return given[0], np.asarray(given[1])
+        if isinstance(given, (tuple, list)) and len(given) == 2:
+            rows, labels = given
+            if len(np.shape(rows)) != 2:
+                raise ValueError(
+                    f"test_set must be (X_test, y_test), got an X of shape {np.shape(rows)}"
+                )
+            return rows, labels if hasattr(labels, "dask") else np.asarray(labels)
         truth = np.asarray(given)
         if truth.shape != (labelled.n_rows,):
             raise ValueError(

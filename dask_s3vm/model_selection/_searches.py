@@ -40,7 +40,8 @@ class S3VMGridSearchCV(S3VMSearch):
         The *non-realistic* scenario of Gieseke et al.: candidates are trained on all rows and
         judged on these rows, or, for an array of the true labels of all rows, on the unlabelled
         ones. Scores are too good then: the test labels have chosen. For what a method could do,
-        not for what it will do. Not together with `cv`.
+        not for what it will do. Not together with `cv`. Rows of a dask array stay lazy: score them
+        with `scoring=metrics.LazyScorer("accuracy")`.
     warm_path : bool, default=True
         Whether `TSVM`, `DAS3VM`, `QNS3VM` and `S2RLSC` may use what was found for one lam as a seed
         for the next smaller one. They then find local minima that are as good, but not always
