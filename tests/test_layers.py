@@ -74,6 +74,7 @@ DASK = (
     "cli/",
     "bench/",
     "estimators/_linear.py",
+    "model_selection/metrics.py",
     "_config.py",
 )
 

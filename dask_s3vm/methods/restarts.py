@@ -74,20 +74,28 @@ class Judge:
 
 def search_pool(
     factor: Factor, task: Task, settings: SearchSettings, problem: int, about: dict[str, Any],
-    history: History,
+    history: History, starts: dict[int, np.ndarray] | None = None,
 ) -> Found:  # fmt: skip
     """Run the restarts of one binary problem and return the best.
 
     history : told of each restart as it finishes; `about` goes into its rows. In the end its rows
         are in the order of the restarts.
+    starts : labels, as bits, that a restart begins with in place of random ones; they become those
+        that it found.
     """
     judge = Judge(settings.n_restarts, settings.patience)
-    jobs = [(task, settings.population, seed) for seed in restart_seeds(settings, problem)]
+    given: dict[int, np.ndarray] = {} if starts is None else dict(starts)
+    jobs = [
+        (task, settings.population, seed, given.get(number))
+        for number, seed in enumerate(restart_seeds(settings, problem))
+    ]
     first = len(history.rows)
     with closing(run_pool(restart, factor, jobs)) as pieces:
         for number, found in pieces:
             history.add(report(about, number, found))
             judge.put(number, found)
+            if starts is not None:
+                starts[number] = found.bits
             if judge.over:
                 break
     settle(history, first, judge.judged)
