@@ -16,7 +16,7 @@ from itertools import product
 
 import dask
 import numpy as np
-from baselines import Supervised, baseline
+from baselines import rival
 from choosing import by_test, error, realistic
 from common import NOT_RUN, options, over_splits, run, timed, wanted
 from datasets import NotAtHand, load, missing
@@ -53,14 +53,17 @@ def grids(args, large):
     """{method: grid}, what is nearest to 1 first: it wins a tie."""
     if args.quick or large:
         fixed = {"lam": [1e-3 if large else 0.25]}
-        return {"LIBSVM": {"C": [1.0]}, **dict.fromkeys(OURS, fixed)}
+        return {"LIBSVM": {"estimator__C": [1.0]}, **dict.fromkeys(OURS, fixed)}
     if args.whole_grid:
         powers = sorted(range(-10, 11), key=abs)
         ours = {"lam_unlabeled": [1.0, 0.01, 100.0], "lam": [2.0**power for power in powers]}
     else:
         powers = (0, -3, 3, -6, 6, -9, 9)
         ours = {"lam": [0.25, 4.0, 2.0**-6, 2.0**-10]}
-    return {"LIBSVM": {"C": [2.0**power for power in powers]}, **dict.fromkeys(OURS, ours)}
+    return {
+        "LIBSVM": {"estimator__C": [2.0**power for power in powers]},
+        **dict.fromkeys(OURS, ours),
+    }
 
 
 def one_split(seed, X, y, sizes, grids_of, n_folds):
@@ -71,7 +74,7 @@ def one_split(seed, X, y, sizes, grids_of, n_folds):
     found, chosen = {}, {}
     for method, grid in grids_of.items():
         began = time.perf_counter()
-        model = OURS[method](positive_ratio=ratio) if method in OURS else Supervised()
+        model = OURS[method](positive_ratio=ratio) if method in OURS else rival("SVM")
         if method == "DA" and n_folds < 5:  # the same objective: what was chosen for TSVMlin
             model.set_params(**chosen["TSVMlin"]).fit(rows, part)
         elif all(len(values) == 1 for values in grid.values()):
@@ -81,7 +84,7 @@ def one_split(seed, X, y, sizes, grids_of, n_folds):
             model, chosen[method] = realistic(model, grid, rows, part, seed, n_folds)
         found[method] = (100 * error(model, X[test], y[test]), time.perf_counter() - began)
     for method in EXTRA if len(part) < 3000 else EXTRA[:1]:
-        model, seconds = timed(baseline(method, lam=4.0 ** np.arange(-5, 6)), rows, part)
+        model, seconds = timed(rival(method, lam=4.0 ** np.arange(-5, 6)), rows, part)
         found[method] = (100 * error(model, X[test], y[test]), seconds)
     return found
 
@@ -193,8 +196,9 @@ def moons_split(seed, noise, sigmas, lams):
     rows, part = training(X, y, labelled, unlabelled)
     s = float(np.linalg.norm(np.ptp(rows, axis=0)))
     held = rows, part, X[test], y[test]
-    svm_grid = {"gamma": [0.5 / (f * s) ** 2 for f in sigmas], "C": [0.1, 1.0, 10.0, 100.0]}
-    svm, _ = by_test(Supervised(kernel="rbf"), svm_grid, *held)
+    svm_grid = {"estimator__gamma": [0.5 / (f * s) ** 2 for f in sigmas]}
+    svm_grid["estimator__C"] = [0.1, 1.0, 10.0, 100.0]
+    svm, _ = by_test(rival("SVM", kernel="rbf"), svm_grid, *held)
     ratio = float(y[labelled].mean())
     qn = QNS3VM(kernel="rbf", n_components=100, random_state=0, positive_ratio=ratio)
     grid = {"lam_unlabeled": [1.0, 100.0], "sigma": [f * s for f in sigmas], "lam": list(lams)}
