@@ -59,12 +59,13 @@ def labels_and_ranking(method, X, few, graph):
         kind = LabelPropagation if method == "GFHF" else LabelSpreading
         model = kind(kernel=lambda a, b: graph, max_iter=1000).fit(X, few)
         return model.transduction_, model.label_distributions_[:, 1]
+    known = np.flatnonzero(few >= 0)
     if method == "SVM":
-        known = np.flatnonzero(few >= 0)
         model = ScoredSVC(C=1.0, gamma=GAMMA).fit(X[known], few[known])
         return model.predict(X), model.decision_function(X)
     if method == "RLSC":
-        model = RLSC(0.05, kernel="rbf", gamma=GAMMA, n_components=None).fit(X, few)
+        model = RLSC(0.05, kernel="rbf", gamma=GAMMA, n_components=None)
+        model.fit(X[known], few[known])
         return model.predict(X), model.decision_function(X)
     model = rival("self-training", kernel="rbf", gamma=GAMMA, class_weight="balanced")
     model.fit(X, few)
