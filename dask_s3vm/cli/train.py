@@ -15,7 +15,7 @@ from dask_s3vm.cli.errors import EXIT_CODES, BadData, told_plainly
 from dask_s3vm.cli.found import ENDINGS, open_found
 from dask_s3vm.cli.kernel import kernel_options
 from dask_s3vm.cli.kinds import Place
-from dask_s3vm.cli.labels import check_length, column_of, separate_labels
+from dask_s3vm.cli.labels import check_length, check_options, column_of, separate_labels
 from dask_s3vm.cli.methods import make_estimator, mark_of, method_options
 from dask_s3vm.cli.performance import performance_report
 from dask_s3vm.cli.run import label_options, run_options
@@ -62,7 +62,7 @@ _NOT_REPEATED = ("resume", "dry_run", "as_json", "quiet")
 @cluster_options
 @click.pass_context
 def train(ctx: click.Context, **given: Any) -> None:
-    """Train on DATA: svmlight text (.svm, .svm.gz; also several files, a glob), .npz, csv, ...
+    """Train on DATA: files of one format (see --format); several, a glob or a folder will do.
 
     Progress is one line on a terminal; elsewhere, a few plain lines. SIGTERM and SIGINT stop
     the run: with --checkpoint its state is kept, and --resume goes on to the same bits.
@@ -74,6 +74,7 @@ def train(ctx: click.Context, **given: Any) -> None:
         return
     if not chosen["data"]:
         raise click.UsageError("DATA is missing: name files of rows, or `data` in --config FILE")
+    check_options(chosen)
     estimator = make_estimator(chosen, checkpoint=chosen["checkpoint"])
     _check_places(chosen)
     run = _Run(estimator, chosen)
@@ -137,8 +138,8 @@ class _Run:
             self.say(f"training on {X.shape[0]:,} rows x {X.shape[1]:,} features")
             estimator.fit(X, y)
             trained = time.perf_counter()
-            rows.keep_encoder(estimator)
             with stopper.held():
+                rows.keep_encoder(estimator)
                 save_model(estimator, chosen["model"])
                 record.history = estimator.history_
             times = {"read_s": round(read - began, 2), "train_s": round(trained - read, 2)}
@@ -146,8 +147,8 @@ class _Run:
                 **_shape(X),
                 "objective": estimator.objective_,
                 **work_of(estimator),
-                **rows.hidden_error(estimator),
                 "termination": estimator.termination_,
+                **rows.hidden_error(estimator),
                 **times,
                 "model": chosen["model"],
             }
@@ -177,11 +178,12 @@ class _Run:
         chosen = self._chosen
         self.say(f"reading {', '.join(self._data)}")
         options = {name: chosen[name] for name in names_of(training_data_options)}
-        if column := column_of(chosen["labels"]):
+        column = column_of(chosen["labels"])
+        if column is not None:
             options["label_column"] = column
-        mark, apart = self._estimator.unlabeled, y_apart is not None
-        rows = read_rows(self._data, labels=not apart, unlabeled=mark, **options)
-        if apart:
+        mark = self._estimator.unlabeled
+        rows = read_rows(self._data, labels=y_apart is None, unlabeled=mark, **options)
+        if y_apart is not None:
             check_length(y_apart, rows.X.shape[0], chosen["labels"])
             rows.y = y_apart
         if rows.y is None:
