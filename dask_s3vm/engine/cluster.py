@@ -220,11 +220,13 @@ class ClusterEngine:
             return
         self._epoch += 1
         self._whole = False  # until all of what follows is done
-        self._drop_lost()
+        lost = self._drop_lost()
         moved = {number for group in fresh for number in group.numbers}
         for group in list(self._groups.values()):
             self._shed(group, [number for number in group.numbers if number in moved])
         self._take_in(fresh)
+        if lost:
+            raise WorkerLostError(f"worker {lost[0]} was lost while shards moved")
         self._restore()
         self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
         logger.info("%d shards moved to %d workers that joined", len(moved), len(joined))
@@ -232,8 +234,11 @@ class ClusterEngine:
     def _held(self) -> Holdings:
         return {address: group.numbers for address, group in self._groups.items()}
 
-    def _drop_lost(self) -> None:
-        """Begin an epoch: groups that are left forget all row state, others are dropped."""
+    def _drop_lost(self) -> list[str]:
+        """Begin an epoch: groups that are left forget all row state, others are dropped.
+
+        Returns the addresses of those dropped.
+        """
         groups = list(self._groups.values())
         answers = call_each(
             self._client, [group.actor for group in groups], "reset", (self._epoch,)
@@ -241,9 +246,11 @@ class ClusterEngine:
         lost = [
             group
             for group, answer in zip(groups, answers, strict=True)
-            if isinstance(answer, WorkerLostError)
+            # nor one that was about to change hands, and has other shards than it should
+            if isinstance(answer, WorkerLostError) or list(answer) != group.numbers
         ]
         self._let_go(lost)
+        return [group.actor.address for group in lost]
 
     def _let_go(self, groups: list[ActorGroup]) -> None:
         """Let the scheduler forget groups, whoever still holds one."""
