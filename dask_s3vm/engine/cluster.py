@@ -26,6 +26,7 @@ from dask_s3vm.engine.tree import Node, Parts, cover_all, sum_nodes
 from dask_s3vm.exceptions import (
     EngineError,
     LineageError,
+    MemoryShortError,
     SchedulerLostError,
     VersionMismatchError,
     WorkerLostError,
@@ -184,10 +185,31 @@ class ClusterEngine:
 
     def _settle(self) -> None:
         """Have all shards placed: all at first, later those that are missing."""
-        first = self.generation < 0
         self._epoch += 1
         self._drop_lost()
-        patience = _config.connect_timeout() if first else _config.replacement_timeout()
+        if self.generation < 0:
+            self._add_missing(_config.connect_timeout())
+        else:
+            self._add_to_those_left()
+        self._restore()
+
+    def _add_to_those_left(self) -> None:
+        """Make what is missing after a loss; where that does not fit, wait for a replacement."""
+        patience = _config.replacement_timeout()
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                n_missing = self._add_missing(patience)
+            except MemoryShortError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1.0)
+            else:
+                logger.warning("%d of %d shards placed again", n_missing, self.layout.n_shards)
+                return
+
+    def _add_missing(self, patience: float) -> int:
+        """Make the shards that nobody has; returns their number."""
         threads = worker_threads(self._client, self._groups, patience)
         held = self._held()
         missing = sorted(set(range(self.layout.n_shards)).difference(*held.values()))
@@ -197,9 +219,7 @@ class ClusterEngine:
             shards = hand_out(missing, threads, held)
         if shards:
             self._take_in(self._maker.build(shards, threads, self._epoch))
-        if not first:
-            logger.warning("%d of %d shards placed again", len(missing), self.layout.n_shards)
-        self._restore()
+        return len(missing)
 
     def _welcome(self) -> None:
         """Move a fair share of the shards to workers that have joined, if that is worth it."""
@@ -214,7 +234,7 @@ class ClusterEngine:
         try:
             check_versions(self._client, joined)
             fresh = self._maker.build(moving, threads, self._epoch + 1)
-        except (VersionMismatchError, LineageError, WorkerLostError) as error:
+        except (VersionMismatchError, MemoryShortError, WorkerLostError) as error:
             logger.warning("workers that joined are not used: %s", error)
             self._rest_until = time.monotonic() + max(60.0, REST * (time.monotonic() - began))
             return

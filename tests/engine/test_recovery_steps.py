@@ -7,7 +7,7 @@ import pytest
 
 from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine
 from dask_s3vm.engine.plan import Layout
-from dask_s3vm.exceptions import WorkerLostError
+from dask_s3vm.exceptions import MemoryShortError, WorkerLostError
 
 LAYOUT = Layout(2, 1, (0, 1, 2), None, False)
 
@@ -258,3 +258,31 @@ def test_a_worker_that_cannot_be_used_is_left_alone(joined, monkeypatch):
     assert engine.step(lambda: engine.each("op")) == [1, 1]
     assert world.calls == ["op"]
     assert engine.generation == 0
+
+
+def test_what_does_not_fit_after_a_loss_waits_for_a_replacement(engine_with, monkeypatch, clock):
+    engine, world = engine_with([True])
+    build, pauses = world.build, []
+
+    def too_much(shards, threads, epoch):
+        if len(threads) < 2:
+            raise MemoryShortError("does not fit")
+        return build(shards, threads, epoch)
+
+    def pause(seconds):
+        pauses.append(seconds)
+        clock[0] += seconds
+        if len(pauses) == 3:
+            world.workers = {"a": 1, "new": 1}
+
+    del world.workers["b"]
+    monkeypatch.setattr(world, "build", too_much)
+    monkeypatch.setattr("dask_s3vm.engine.cluster.time.sleep", pause)
+    assert engine.step(lambda: engine.sum("op")) == (2,)
+    assert world.built[1:] == [{"new": [1]}]
+    world.losses, world.workers = [True], {"a": 1}
+    with (
+        dask.config.set({"s3vm.replacement-timeout": "5 s"}),
+        pytest.raises(MemoryShortError, match="does not fit"),
+    ):
+        engine.step(lambda: engine.sum("op"))
