@@ -213,6 +213,8 @@ def _read(
     encoding = {"csv": read_table, "kdd99": read_kdd99, "letters": read_letters}
     reader: Any = encoding.get(form.name) or form.load("reader")
     known = options_of(reader)
+    if "known_labels" in given and "classes" in known:
+        given["classes"] = [str(word) for word in given.pop("known_labels")]
     for name in given:
         if name not in known and name != "positive":
             option = {new: old for old, new in _PARAMETERS.items()}.get(name, name)

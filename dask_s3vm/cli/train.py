@@ -10,6 +10,7 @@ import click
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.config import effective, names_of, to_toml, with_config
 from dask_s3vm.cli.data import Rows, read_rows, training_data_options
+from dask_s3vm.cli.dry_run import dry_run
 from dask_s3vm.cli.errors import EXIT_CODES, BadData, told_plainly
 from dask_s3vm.cli.found import ENDINGS, open_found
 from dask_s3vm.cli.kernel import kernel_options
@@ -41,7 +42,7 @@ GROUPS = {
 }
 _NOT_IN_CONFIG = ("config", "print_config")
 #: Options that say nothing of what is computed: a run is repeated without them.
-_NOT_REPEATED = ("resume", "as_json", "quiet")
+_NOT_REPEATED = ("resume", "dry_run", "as_json", "quiet")
 
 
 @click.command(epilog=EXIT_CODES)
@@ -77,10 +78,12 @@ def train(ctx: click.Context, **given: Any) -> None:
     estimator = make_estimator(chosen, checkpoint=chosen["checkpoint"])
     _check_places(chosen)
     run = _Run(estimator, chosen)
-    with stopping() as stopper, RunRecord(chosen["report"], config, run.say) as record:
+    report = None if chosen["dry_run"] else chosen["report"]
+    with stopping() as stopper, RunRecord(report, config, run.say) as record:
         with ending_well(chosen["checkpoint"]), told_plainly():
             row = run.carry_out(record, stopper)
-        show([row], chosen["as_json"])
+        if row is not None:
+            show([row], chosen["as_json"])
 
 
 def _check_places(chosen: Mapping[str, Any]) -> None:
@@ -114,8 +117,8 @@ class _Run:
         if not self._chosen["quiet"]:
             click.echo(message, err=True)
 
-    def carry_out(self, record: RunRecord, stopper: Stopper) -> dict[str, Any]:
-        """Read, train and write; returns what is to be shown."""
+    def carry_out(self, record: RunRecord, stopper: Stopper) -> dict[str, Any] | None:
+        """Read, train and write; returns what is to be shown, if it has not been."""
         from dask_s3vm import save_model
 
         estimator, chosen = self._estimator, self._chosen
@@ -129,6 +132,9 @@ class _Run:
             X, y = rows
             read = time.perf_counter()
             record.facts["data"] = {"files": list(self._data), **_shape(X)}
+            if chosen["dry_run"]:
+                dry_run(estimator, X, y, client, chosen["as_json"])
+                return None
             self.say(f"training on {X.shape[0]:,} rows x {X.shape[1]:,} features")
             estimator.fit(X, y)
             trained = time.perf_counter()
@@ -182,7 +188,8 @@ class _Run:
             rows.y = y_apart
         if rows.y is None:
             raise BadData(
-                f"{self._data[0]} has no labels: wanted an array `y` beside the rows, or --labels"
+                f"{self._data[0]} has no labels: wanted an array `y` beside the rows, "
+                "--label-column of a table, or --labels"
             )
         return rows
 

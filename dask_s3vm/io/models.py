@@ -42,8 +42,7 @@ def save_model(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     The file is an uncompressed ``.npz`` archive: a JSON header with parameters and scalars, and
     one array for each fitted array. It appears only when it is complete. The parameters
     `callbacks`, `checkpoint` and `verbose` and lazy dask attributes are left out. A `TableEncoder`
-    that was set as `encoder_` is kept: so rows to be predicted can be encoded as those of training
-    were.
+    that was set as `encoder_` is kept: so other rows can be encoded as those of training were.
 
     Parameters
     ----------

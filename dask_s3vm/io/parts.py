@@ -104,7 +104,7 @@ def plain_rows(block: Any, shape: Shape, values: str | None) -> Any:
         The rows; columns increase in each.
     """
     if type(block).__module__.split(".")[0] == "sparse":
-        block = block.tocsr() if hasattr(block, "tocsr") else block.to_scipy_sparse()
+        block = _as_scipy(block)
     if getattr(block, "ndim", 0) != 2 or block.shape[1] != shape.n_features:
         raise ValueError(
             f"X has a block of shape {np.shape(block)}, wanted 2 dimensions and "
@@ -159,6 +159,14 @@ def cut_rows(rows: Any) -> list[tuple[int, int]]:
     cuts = np.searchsorted(sizes, np.linspace(0, int(sizes[-1]), count + 1)[1:-1])
     edges = np.unique([0, *cuts.tolist(), n]).tolist()
     return list(pairwise(edges)) or [(0, 0)]
+
+
+def _as_scipy(block: Any) -> Any:
+    if block.fill_value != 0:
+        raise ValueError(f"X has sparse blocks with fill_value {block.fill_value}; wanted 0")
+    if getattr(block, "compressed_axes", None) == (0,):
+        return sp.csr_array((block.data, block.indices, block.indptr), shape=block.shape)
+    return block.tocsr() if hasattr(block, "tocsr") else block.to_scipy_sparse()
 
 
 def _finite(values: np.ndarray, name: str = "X") -> np.ndarray:
