@@ -87,6 +87,7 @@ DASK = (
     "cli/",
     "bench/",
     "estimators/_linear.py",
+    "model_selection/metrics.py",
     "_config.py",
 )
 

@@ -13,7 +13,7 @@ import click
 from dask_s3vm._version import __version__
 
 _COMMANDS = {
-    "bench": "Measure, in ratios: rounds, formula, l2svm, tsvm, da.",
+    "bench": "Measure, in ratios: rounds, formula, l2svm, tsvm, da, qn, search, safety, soak.",
     "convert": "Write data files in another format.",
     "demo": "Make a data set, train on it, and show what came out.",
     "evaluate": "Score a model on labelled data.",

@@ -1,5 +1,7 @@
 """`dask-s3vm bench`: measurements as ratios within one run."""
 
+from pathlib import Path
+
 import click
 
 from dask_s3vm.cli.tables import show
@@ -95,3 +97,42 @@ def soak(fits: int, rows: int, as_json: bool) -> None:
     from dask_s3vm.bench.soak import measure_soak
 
     show(measure_soak(fits, rows), as_json)
+
+
+@bench.command()
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="npz with X and y; else rows like digits are generated.",
+)
+@click.option("--pair", type=int, nargs=2, default=(3, 8), show_default=True, help="Two classes.")
+@click.option("--rows", type=int, default=766, show_default=True, help="Most rows of them.")
+@click.option("--labels", type=int, default=50, show_default=True)
+@click.option("--method", multiple=True, default=("s2rlsc", "da"), show_default=True)
+@click.option("--lams", type=int, default=21, show_default=True, help="Values of lam.")
+@click.option("--folds", type=int, default=5, show_default=True)
+@click.option("--workers", type=int, default=0, help="Worker processes for the shared search.")
+@click.option("--cold", is_flag=True, help="Also a shared search without seeds.")
+@click.option("--json", "as_json", is_flag=True)
+def search(
+    data: Path | None,
+    pair: tuple[int, int],
+    rows: int,
+    labels: int,
+    method: tuple[str, ...],
+    lams: int,
+    folds: int,
+    workers: int,
+    cold: bool,
+    as_json: bool,
+) -> None:
+    """Tune on lam x lam_unlabeled with shared work, against naive refitting."""
+    from dask_s3vm.bench.search import METHODS, digits_like, measure_search, read_pair
+
+    unknown = [name for name in method if name not in METHODS]
+    if unknown:
+        raise click.BadParameter(
+            f"{unknown[0]!r}; there are {', '.join(METHODS)}", param_hint="--method"
+        )
+    X, y = digits_like(rows) if data is None else read_pair(data, pair, rows)
+    show(measure_search(X, y, method, labels, lams, folds, workers, cold), as_json)
