@@ -1,5 +1,6 @@
 """Options about input files, and the rows that they name."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -223,7 +224,8 @@ def _read(
             )
     more: dict[str, Any] = {name: value for name, value in given.items() if name in known}
     if form.name not in encoding:
-        if "block" in known:
+        in_memory = form.name == "npz" and len(paths) == 1 and os.path.isfile(paths[0])
+        if "block" in known and not in_memory:
             more["block"] = "scipy"
         if "blocksize" in known:
             more.setdefault("blocksize", "16 MiB")
