@@ -41,6 +41,7 @@ ALLOWED = {
         "features",
         "kernels.rows",
         "engine.blocks",
+        "engine.computing",
         "engine.ingest.is_dask",
         "_config",
     ],
@@ -86,6 +87,7 @@ DASK = (
     "cli/",
     "bench/",
     "estimators/_linear.py",
+    "model_selection/metrics.py",
     "_config.py",
 )
 

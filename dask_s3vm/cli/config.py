@@ -27,7 +27,7 @@ _KINDS: tuple[tuple[type, tuple[type, ...], str], ...] = (
     (click.types.FloatParamType, (int, float), "a number"),
     (click.Choice, (str,), "a text"),
     (click.Path, (str,), "a path as text"),
-    (click.types.StringParamType, (str,), "a text"),
+    (click.types.StringParamType, (str, int), "a text"),
 )
 _NAMES = {str: "text", int: "whole number", float: "number", list: "list", bool: "truth value"}
 

@@ -7,6 +7,8 @@ from typing import Any
 import click
 import numpy as np
 
+from dask_s3vm.cli.kinds import Place
+
 #: Formats by name; they are imported when first used, and help should be quick.
 FORMATS = ("arrow", "csv", "kdd99", "letters", "npy", "npz", "parquet", "rcv1", "svmlight")
 
@@ -44,7 +46,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="What to do about empty csv fields; default error."),
         click.option("--header/--no-header", default=None, help="Of csv; default: by its look."),
         click.option("--delimiter", help="Of csv; default a comma."),
-        click.option("--topics", help="File of topics (rcv1)."),
+        click.option("--topics", type=Place(), help="File of topics (rcv1)."),
         click.option("--topic", help="Topic that is class 1 (rcv1); default CCAT."),
     ]  # fmt: skip
     return _with(command, options)
@@ -226,6 +228,8 @@ def _read(
             more["block"] = "scipy"
         if "blocksize" in known:
             more.setdefault("blocksize", "16 MiB")
+        if "has_labels" in known and not labels:
+            more["has_labels"] = "auto"
         X, y = reader(list(paths) if len(paths) > 1 else paths[0], **more)
         return Rows(X, y, mark=mark)
     if "unlabeled" in known:

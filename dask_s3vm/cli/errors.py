@@ -6,13 +6,13 @@ from typing import IO, Any
 
 import click
 
-from dask_s3vm.exceptions import EngineError
+from dask_s3vm.exceptions import EngineError, MemoryShortError
 
 #: Said by `--help`.
 EXIT_CODES = """\b
 Exit codes:
   0    done
-  1    failed
+  1    failed; also: the rows do not fit into the workers' memory
   2    wrong usage
   65   bad input: running again will not help
   69   no scheduler or no worker can be reached
@@ -50,6 +50,8 @@ def told_plainly() -> Iterator[None]:
     """Turn errors about input and cluster into one line and an exit code."""
     try:
         yield
+    except MemoryShortError as error:
+        raise click.ClickException(str(error)) from error
     except EngineError as error:
         raise Unreachable(str(error)) from error
     except (ValueError, TypeError, FileNotFoundError, FileExistsError, ImportError) as error:

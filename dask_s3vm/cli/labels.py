@@ -1,8 +1,9 @@
 """`--labels`: labels that do not stand beside the rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import click
 import numpy as np
 
 from dask_s3vm.cli.errors import BadData
@@ -17,6 +18,21 @@ _SVMLIN = (-1, 0, 1)
 def column_of(labels: str | None) -> str | None:
     """Name of the column that `--labels column:NAME` asks for, or None."""
     return labels[len(COLUMN) :] if labels is not None and labels.startswith(COLUMN) else None
+
+
+def check_options(chosen: Mapping[str, Any]) -> None:
+    """Refuse options about labels that say the same thing twice, or in vain."""
+    labels = chosen["labels"]
+    if labels is None:
+        return
+    if chosen["label_column"] is not None:
+        raise click.UsageError("--labels and --label-column both say where the labels are")
+    if column_of(labels) is not None:
+        return
+    for name in ("positive", "label_rows"):
+        if chosen[name]:
+            flag = name.replace("_", "-")
+            raise click.UsageError(f"--{flag} has no effect on labels of a file of their own")
 
 
 def separate_labels(

@@ -9,7 +9,7 @@ from dask_s3vm.cli.kinds import LabelPlace, Place, Word
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --model, --predict-unlabeled, --report, --checkpoint, --resume, --json and --quiet."""
+    """Add --model, --predict-unlabeled, --report, --checkpoint, --resume, --dry-run, ..."""
     options = [
         click.option("--model", type=Place(), default="model.npz", show_default=True,
                      help="Model file to write."),
@@ -21,6 +21,8 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Keep the state of the fit there, to go on from after a stop."),
         click.option("--resume", is_flag=True,
                      help="Go on from the state in --checkpoint; from the start if there is none."),
+        click.option("--dry-run", is_flag=True,
+                     help="Print what the fit would need (memory, rounds, time), and stop."),
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
         click.option("--quiet", is_flag=True, help="No progress."),
     ]  # fmt: skip

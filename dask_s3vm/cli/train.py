@@ -10,11 +10,12 @@ import click
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.config import effective, names_of, to_toml, with_config
 from dask_s3vm.cli.data import Rows, read_rows, training_data_options
+from dask_s3vm.cli.dry_run import dry_run
 from dask_s3vm.cli.errors import EXIT_CODES, BadData, told_plainly
 from dask_s3vm.cli.found import ENDINGS, open_found
 from dask_s3vm.cli.kernel import kernel_options
 from dask_s3vm.cli.kinds import Place
-from dask_s3vm.cli.labels import check_length, column_of, separate_labels
+from dask_s3vm.cli.labels import check_length, check_options, column_of, separate_labels
 from dask_s3vm.cli.methods import make_estimator, mark_of, method_options
 from dask_s3vm.cli.performance import performance_report
 from dask_s3vm.cli.run import label_options, run_options
@@ -41,7 +42,7 @@ GROUPS = {
 }
 _NOT_IN_CONFIG = ("config", "print_config")
 #: Options that say nothing of what is computed: a run is repeated without them.
-_NOT_REPEATED = ("resume", "as_json", "quiet")
+_NOT_REPEATED = ("resume", "dry_run", "as_json", "quiet")
 
 
 @click.command(epilog=EXIT_CODES)
@@ -61,7 +62,7 @@ _NOT_REPEATED = ("resume", "as_json", "quiet")
 @cluster_options
 @click.pass_context
 def train(ctx: click.Context, **given: Any) -> None:
-    """Train on DATA: svmlight text (.svm, .svm.gz; also several files, a glob), .npz, csv, ...
+    """Train on DATA: files of one format (see --format); several, a glob or a folder will do.
 
     Progress is one line on a terminal; elsewhere, a few plain lines. SIGTERM and SIGINT stop
     the run: with --checkpoint its state is kept, and --resume goes on to the same bits.
@@ -73,13 +74,16 @@ def train(ctx: click.Context, **given: Any) -> None:
         return
     if not chosen["data"]:
         raise click.UsageError("DATA is missing: name files of rows, or `data` in --config FILE")
+    check_options(chosen)
     estimator = make_estimator(chosen, checkpoint=chosen["checkpoint"])
     _check_places(chosen)
     run = _Run(estimator, chosen)
-    with stopping() as stopper, RunRecord(chosen["report"], config, run.say) as record:
+    report = None if chosen["dry_run"] else chosen["report"]
+    with stopping() as stopper, RunRecord(report, config, run.say) as record:
         with ending_well(chosen["checkpoint"]), told_plainly():
             row = run.carry_out(record, stopper)
-        show([row], chosen["as_json"])
+        if row is not None:
+            show([row], chosen["as_json"])
 
 
 def _check_places(chosen: Mapping[str, Any]) -> None:
@@ -113,8 +117,8 @@ class _Run:
         if not self._chosen["quiet"]:
             click.echo(message, err=True)
 
-    def carry_out(self, record: RunRecord, stopper: Stopper) -> dict[str, Any]:
-        """Read, train and write; returns what is to be shown."""
+    def carry_out(self, record: RunRecord, stopper: Stopper) -> dict[str, Any] | None:
+        """Read, train and write; returns what is to be shown, if it has not been."""
         from dask_s3vm import save_model
 
         estimator, chosen = self._estimator, self._chosen
@@ -128,11 +132,14 @@ class _Run:
             X, y = rows
             read = time.perf_counter()
             record.facts["data"] = {"files": list(self._data), **_shape(X)}
+            if chosen["dry_run"]:
+                dry_run(estimator, X, y, client, chosen["as_json"])
+                return None
             self.say(f"training on {X.shape[0]:,} rows x {X.shape[1]:,} features")
             estimator.fit(X, y)
             trained = time.perf_counter()
-            rows.keep_encoder(estimator)
             with stopper.held():
+                rows.keep_encoder(estimator)
                 save_model(estimator, chosen["model"])
                 record.history = estimator.history_
             times = {"read_s": round(read - began, 2), "train_s": round(trained - read, 2)}
@@ -140,8 +147,8 @@ class _Run:
                 **_shape(X),
                 "objective": estimator.objective_,
                 **work_of(estimator),
-                **rows.hidden_error(estimator),
                 "termination": estimator.termination_,
+                **rows.hidden_error(estimator),
                 **times,
                 "model": chosen["model"],
             }
@@ -171,11 +178,12 @@ class _Run:
         chosen = self._chosen
         self.say(f"reading {', '.join(self._data)}")
         options = {name: chosen[name] for name in names_of(training_data_options)}
-        if column := column_of(chosen["labels"]):
+        column = column_of(chosen["labels"])
+        if column is not None:
             options["label_column"] = column
-        mark, apart = self._estimator.unlabeled, y_apart is not None
-        rows = read_rows(self._data, labels=not apart, unlabeled=mark, **options)
-        if apart:
+        mark = self._estimator.unlabeled
+        rows = read_rows(self._data, labels=y_apart is None, unlabeled=mark, **options)
+        if y_apart is not None:
             check_length(y_apart, rows.X.shape[0], chosen["labels"])
             rows.y = y_apart
         if rows.y is None:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import dask
-import distributed
 
 from dask_s3vm import _config
 from dask_s3vm.engine.budget import Budget
@@ -25,22 +24,18 @@ def compute_all(lazy: Sequence[Any]) -> tuple[Any, ...]:
         try:
             return tuple(gathered(client, client.compute(list(lazy))))
         except LOST as error:
-            check_lineage(lazy, error)
+            check_lineage(error)
             budget.spend(error)
             worker_threads(client, patience=_config.replacement_timeout())
 
 
-def check_lineage(lazy: Sequence[Any], loss: BaseException) -> None:
-    """Raise `LineageError` if data that lazy values are made of can never be computed again."""
-    gone = {
-        str(future.key)
-        for future in distributed.futures_of(list(lazy))
-        if future.status in ("cancelled", "lost")
-    }
-    if gone:
-        raise LineageError(
-            f"{len(gone)} block(s) of the data are lost with their worker and cannot be made "
-            f"again, such as {min(gone)!r}: they were scattered, or their futures are cancelled; "
-            "hand in a lazy dask array (or a persisted one that can be computed again), or the "
-            "rows in memory"
-        ) from loss
+def check_lineage(loss: BaseException) -> None:
+    """Raise `LineageError` if what was lost were data of the user that nobody can make again."""
+    # dask says so of a task that needs what the scheduler knows neither to be nor to make
+    if "lost dependencies" not in str(loss):
+        return
+    raise LineageError(
+        "blocks of the data were lost with their worker and cannot be made again: they were "
+        "scattered, or the futures of persisted ones are gone; hand in a lazy dask array (or a "
+        f"persisted one that is kept meanwhile), or the rows in memory ({loss})"
+    ) from loss

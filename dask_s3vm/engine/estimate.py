@@ -18,18 +18,8 @@ from dask_s3vm.engine.blocks import column_type
 from dask_s3vm.engine.plan import Facts
 from dask_s3vm.exceptions import MemoryShortError
 
-#: Bytes per row that a method keeps beside the row itself: labels, costs, outputs, active rows.
-STATE_BYTES = {
-    "l2svm": 34,
-    "tsvm": 50,
-    "da": 66,
-    "qn": 18,
-    "rlsc": 9,
-    "s2rlsc": 17,
-    "star": 58,
-    "qp": 58,
-    "sqp": 58,
-}
+#: Bytes per row that methods keep beside the row, labels and outputs above all: least and usual.
+LEAST_STATE, USUAL_STATE = 9, 38
 
 #: A worker that has compiled kernels in memory and no rows.
 PROCESS_BYTES = 360 * 2**20
@@ -100,7 +90,7 @@ class Need:
 
 def need(
     size: DataSize,
-    method: str = "l2svm",
+    state_bytes: int = USUAL_STATE,
     threads: Mapping[str, int] | None = None,
     mapped: bool = False,
 ) -> Need:
@@ -109,14 +99,14 @@ def need(
     Parameters
     ----------
     size : the data.
-    method : a key of `STATE_BYTES`.
+    state_bytes : what the method keeps per row, beside the row.
     threads : threads of each worker, by which rows are shared out; None for one of one thread.
     mapped : whether the rows stay in files: then only where each begins is held.
     """
     most = max(threads.values()) if threads else 1
     share = most / sum(threads.values()) if threads else 1.0
     rows = 4 * size.n_rows if mapped else size.nbytes
-    state = STATE_BYTES[method] * size.n_rows
+    state = state_bytes * size.n_rows
     per_thread, beside = _VECTORS
     vectors = 8 * (size.n_features + 1) * (per_thread * most + beside)
     held = PROCESS_BYTES + vectors + share * (rows + state)
@@ -146,14 +136,14 @@ def check_room(
     if not limits:
         return None
     least = min(limits.values())
-    sure = need(size, "qn", threads, mapped)
+    sure = need(size, LEAST_STATE, threads, mapped)
     if sure.held > REFUSED * least:
         raise MemoryShortError(
             f"the rows do not fit: {size.n_rows:,} rows with {size.n_entries:,} stored entries "
             f"need {format_bytes(sure.held)} in each of {len(limits)} workers, whose memory limit "
             f"is {format_bytes(least)}. {_advice(size, mapped)}"
         )
-    likely = need(size, "l2svm", threads, mapped)
+    likely = need(size, USUAL_STATE, threads, mapped)
     if likely.peak > WARNED * least:
         return (
             f"memory will be short: about {format_bytes(likely.peak)} are needed in each of "

@@ -78,6 +78,14 @@ def ingest(
     return LocalSource([block], columns, own=False)
 
 
+def survey(X: Any, y: Any = None) -> list[plan.Facts]:
+    """Look at the data as `ingest` does, but keep none of it."""
+    if not is_dask(X):
+        return [plan.facts_of(make_block(X, narrow=False, mapped=_config.mapped() != "never"))]
+    measure = dask.delayed(plan.facts_of, pure=False)
+    return list(compute_all([measure(block) for block in _lazy_blocks(X, y, None)]))
+
+
 def is_dask(value: Any) -> bool:
     """Whether a value is a lazy dask array."""
     return isinstance(value, da.Array)

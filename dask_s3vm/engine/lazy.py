@@ -49,6 +49,8 @@ def delayed_blocks(
 
 def _stands_alone(key: Any, graph: dict[Any, Any], beside: list[Any]) -> bool:
     """Whether a block is made by one task from nothing, and nothing else is made of it."""
+    if key not in graph:  # a persisted block: the cluster has it
+        return False
     if not _is_task(graph[key]) or get_dependencies(graph, key):
         return False
     return not any(key in column.dask for column in beside if column is not None)

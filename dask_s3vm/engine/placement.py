@@ -57,7 +57,7 @@ class ComputedBlocks:
 
     def check_lineage(self, loss: BaseException) -> None:
         """Raise `LineageError` if some of the user's data can never be computed again."""
-        check_lineage(self._lazy, loss)
+        check_lineage(loss)
 
 
 class ScatteredBlocks:
@@ -130,6 +130,7 @@ class ClusterSource:
         self._make_blocks = make_blocks
         self._columns = columns
         self._blocks: dict[int, distributed.Future] = {}
+        self._in_a_row = 0  # losses
         self._budget = Budget()
         try:
             self.facts = self._retried(lambda: self._map(plan.facts_of))
@@ -163,7 +164,13 @@ class ClusterSource:
     def forget(self, loss: BaseException) -> None:
         """Let go of blocks after a loss; raises `LineageError` if they cannot be made again."""
         self.close()
-        self._make_blocks.check_lineage(loss)
+        self._in_a_row += 1
+        if self._in_a_row > 1:  # the first time it may have been blocks of ours
+            self._make_blocks.check_lineage(loss)
+
+    def found(self) -> None:
+        """Blocks were there: losses from before were got over."""
+        self._in_a_row = 0
 
     def columns_of(
         self, classes: np.ndarray | None, start: int, stop: int
@@ -184,6 +191,7 @@ class ClusterSource:
                 self._budget.spend(error)
                 worker_threads(self._client, patience=_config.replacement_timeout())
             else:
+                self.found()
                 self._budget.progress()
                 return result
 
@@ -269,6 +277,7 @@ class _Maker:
             for actor in self._submit(shards, threads, epoch):
                 futures.append(actor)
             actors = remote_actors(self._client, futures)
+            self._source.found()
         except BaseException as error:
             with contextlib.suppress(Exception):
                 self._client.cancel(futures)

@@ -23,19 +23,23 @@ logger = logging.getLogger(__name__)
 
 
 def run_pool(
-    work: Callable[..., Any], shared: Any, arguments: Sequence[tuple[Any, ...]]
+    work: Callable[..., Any],
+    shared: Any,
+    arguments: Sequence[tuple[Any, ...]],
+    in_kernels: bool = True,
 ) -> Generator[tuple[int, Any], None, None]:
     """Yield (i, work(shared, *arguments[i])) for all i, each as soon as it is there.
 
     With a current client the pieces are its tasks: `shared` goes to every worker once, and pieces
-    of a worker that is lost are run again by others. Otherwise threads of this process run them.
+    of a worker that is lost are run again by others. Otherwise threads of this process run them,
+    if they spend their time `in_kernels`: others would wait for each other to run Python.
     To close the iterator calls off what has not begun.
     """
     client = current_client()
     if client is not None:
         yield from _on_workers(client, work, shared, arguments)
         return
-    n_threads = min(_config.local_threads(), len(arguments))
+    n_threads = min(_config.local_threads() if in_kernels else 1, len(arguments))
     if n_threads <= 1:
         for number, args in enumerate(arguments):
             yield number, work(shared, *args)

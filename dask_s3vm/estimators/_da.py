@@ -173,4 +173,4 @@ class DAS3VM(TransductiveS3VM):
         settings = DASettings(
             self.lam, self.lam_unlabeled, self.fit_intercept, self.tol, self.max_iter
         )
-        return train_da(rows.engine, task, settings, start, history)
+        return train_da(rows.engine, task, settings, start, history, self._seeds)

@@ -28,6 +28,7 @@ from dask_s3vm.estimators._rlsc import RLSC, fit_rlsc_path
 from dask_s3vm.estimators._s2rlsc import S2RLSC, fit_s2rlsc_path
 from dask_s3vm.estimators._transductive import TransductiveS3VM
 from dask_s3vm.features.columns import all_rows
+from dask_s3vm.methods.seeds import Seeds
 
 #: Parameters that decide how rows are placed.
 OF_PLACING = (
@@ -83,6 +84,16 @@ def held_rows(rows: Resident) -> HeldRows | None:
     return rows.engine.held() if isinstance(rows.engine, LocalEngine) else None
 
 
+def has_seeds(estimator: Any) -> bool:
+    """Whether the model found with a seed may be another one than without."""
+    return isinstance(estimator, (S2RLSC, TransductiveS3VM))
+
+
+def is_in_kernels(estimator: Any) -> bool:
+    """Whether fits on small data spend their time in kernels, and so can share a process."""
+    return isinstance(estimator, S2RLSC)
+
+
 def has_path(estimator: Any, seeded: bool) -> bool:
     """Whether candidates that differ in lam alone are better fitted together."""
     if isinstance(estimator, (L2SVM, S2RLSC, RLSC)):
@@ -98,7 +109,31 @@ def fit_path(models: Sequence[Any], rows: Any, seeded: bool) -> None:
     elif isinstance(models[0], RLSC):
         fit_rlsc_path(models, rows, None, None)
     elif isinstance(models[0], S2RLSC):
-        fit_s2rlsc_path(clone(models[0]), models, rows, None, None)
+        fit_s2rlsc_path(clone(models[0]), models, rows, None, None, seeded)
+    elif seeded:
+        _fit_seeded(models, rows)
     else:
         for model in models:
             model.fit(rows, None)
+
+
+def _fit_seeded(models: list[Any], rows: Resident) -> None:
+    """Fit models from the largest lam to the smallest, each with the seeds of the last."""
+    seeds: Seeds = {}
+    for model in sorted(models, key=lambda model: -model.lam):
+        model._seeds = seeds
+        model.fit(rows, None)
+        del model._seeds
+
+
+def refit_path(models: Sequence[Any], X: Any, y: Any, sample_weight: Any) -> Any:
+    """Fit a path on all rows and return its last model, as it was found in the search."""
+    models = list(models)
+    last = models[-1]
+    if isinstance(last, S2RLSC):
+        fit_s2rlsc_path(clone(last), models, X, y, sample_weight, True)
+        return last
+    with placed_once(last, X, y, sample_weight) as rows:
+        fit_path(models, rows, True)
+    last.transduction_ = last._complete(X, y, rows.block_rows)
+    return last

@@ -236,7 +236,7 @@ class QNS3VM(TransductiveS3VM):
     def _train(
         self, rows: Placed, task: TransductiveTask, start: np.ndarray | None, history: History
     ) -> BinarySolution:
-        return train_qn(rows.engine, task, self._settings(), start, history)
+        return train_qn(rows.engine, task, self._settings(), start, history, self._seeds)
 
     def _train_supervised(self, rows: Placed, history: History) -> LinearSolution:
         """Train on the labelled rows; without any other there is nothing to balance."""

@@ -22,7 +22,13 @@ from dask_s3vm.estimators._rlsc import check_lams, copy_facts
 from dask_s3vm.methods.base import LinearSolution, collect
 from dask_s3vm.methods.restarts import SearchSettings, window_of
 from dask_s3vm.methods.rlsc import train_rlsc
-from dask_s3vm.methods.s2rlsc import LabelSearch, Placement, label_array, prepare_rows
+from dask_s3vm.methods.s2rlsc import (
+    LabelSearch,
+    Placement,
+    Projected,
+    label_array,
+    prepare_rows,
+)
 
 
 class S2RLSC(LeastSquaresParameters, LinearS3VM):
@@ -265,9 +271,18 @@ def s2rlsc_path(
 
 
 def fit_s2rlsc_path(
-    guide: S2RLSC, models: list[S2RLSC], X: Any, y: Any, sample_weight: Any
+    guide: S2RLSC,
+    models: list[S2RLSC],
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    seeded: bool = False,
 ) -> None:
-    """Fit models that differ in lam, on the rows that `guide` takes in."""
+    """Fit models that differ in lam, on the rows that `guide` takes in.
+
+    With `seeded`, a restart begins with the labels that the one of the same number has found for
+    the model before, in place of random ones.
+    """
     population = check_population(guide.population)
     solved: list[tuple[LinearSolution, np.ndarray | None, list[dict[str, Any]]]] = []
     lams = [model.lam for model in models]
@@ -292,14 +307,17 @@ def fit_s2rlsc_path(
                 guide.center,
             )
             where = Placement(guide.placement, guide.dtype)
+            projected = Projected(reduced, guide.dtype)
+            starts: list[dict[int, np.ndarray]] = [{} for _ in ratios]
             for place, model in enumerate(models):
-                search = LabelSearch(reduced, model.lam, totals.n_unlabeled, where)
+                search = LabelSearch(reduced, model.lam, totals.n_unlabeled, where, projected)
                 found = []
                 for number, ratio in enumerate(ratios):
                     window = window_of(totals.n_unlabeled, ratio, guide.balance_tol)
                     about = {"class": int(rows.positives[number]), "lam": float(model.lam)}
                     name = f"model {place}, class {rows.positives[number]}"
-                    found.append(search.run(number, window, settings, about, history, name))
+                    given = starts[number] if seeded else None
+                    found.append(search.run(number, window, settings, about, history, name, given))
                 labels = None
                 if len(found) == 1 and not isinstance(X, Resident):
                     labels = label_array(rows.engine, found[0], sample_weight is not None)

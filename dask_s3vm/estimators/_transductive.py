@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
-from dask_s3vm.methods.balance import n_predicted_positive, ratio_threshold
+from dask_s3vm.methods.balance import is_balanced, n_predicted_positive, ratio_threshold
 from dask_s3vm.methods.base import (
     BinarySolution,
     History,
@@ -22,9 +22,7 @@ from dask_s3vm.methods.base import (
     solved_once,
 )
 from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
-
-#: Warn when the share of positive predictions is off by more than this part of the smaller class.
-FAR_OFF = 0.5
+from dask_s3vm.methods.seeds import Seeds
 
 
 class TransductiveS3VM(LinearS3VM):
@@ -38,6 +36,9 @@ class TransductiveS3VM(LinearS3VM):
     tol: float
     callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None
     verbose: bool
+
+    #: what the fit of a larger lam has left, on a path of several
+    _seeds: Seeds | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearS3VM._kernel_constraints,
@@ -122,7 +123,7 @@ class TransductiveS3VM(LinearS3VM):
         if self.threshold == "ratio":
             return ratio_threshold(engine, solution.w, bias, task.n_positive, task.n_unlabeled)
         share = n_predicted_positive(engine, solution.w, bias) / task.n_unlabeled
-        if abs(share - task.ratio) > FAR_OFF * min(task.ratio, 1.0 - task.ratio) + 0.02:
+        if not is_balanced(share, task.ratio):
             warnings.warn(
                 f"{type(self).__name__}: {100 * share:.1f} % of the unlabelled rows are predicted "
                 f"to be of class {rows.classes[task.positive]!r}, where positive_ratio says "

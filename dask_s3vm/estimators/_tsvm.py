@@ -191,4 +191,4 @@ class TSVM(TransductiveS3VM):
             self.tol,
             self.max_iter,
         )
-        return train_tsvm(rows.engine, task, settings, start, history)
+        return train_tsvm(rows.engine, task, settings, start, history, self._seeds)

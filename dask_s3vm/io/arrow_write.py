@@ -134,8 +134,11 @@ class ParquetParts:
     def check(self, shape: Shape, labelled: bool, folder: bool) -> None:
         """Refuse to begin without pyarrow, or with an unknown compression."""
         pa = import_arrow()
-        known = self.compression.lower() == "none" or pa.Codec.is_available(self.compression)
-        if not known:
+        try:
+            there = self.compression == "none" or pa.Codec.is_available(self.compression)
+        except ValueError:
+            there = False
+        if not there:
             raise ValueError(f"compression is {self.compression!r}, which pyarrow does not have")
 
     def write(

@@ -1,6 +1,8 @@
 """Blocks of any X and y as tasks, and tasks carried out with news of each that is done."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from queue import SimpleQueue
 from threading import Thread
@@ -12,6 +14,7 @@ import numpy as np
 from dask.base import tokenize
 from dask.callbacks import Callback
 
+from dask_s3vm import _config
 from dask_s3vm.engine.clients import current_client
 
 __all__ = ["each_as_done", "is_dense", "row_blocks"]
@@ -115,8 +118,9 @@ def _on_threads(tasks: list[Any]) -> Iterator[tuple[int, Any]]:
 
     def run() -> None:
         try:
-            with Callback(posttask=tell):
-                dask.compute(*tasks)
+            # A pool of its own: when it is left, nothing runs any more, also after an error.
+            with _own_pool() as options, Callback(posttask=tell):
+                dask.compute(*tasks, **options)
             news.put((None, None))
         except BaseException as error:
             news.put((None, error))
@@ -134,6 +138,17 @@ def _on_threads(tasks: list[Any]) -> Iterator[tuple[int, Any]]:
     finally:
         stopped.append(True)
         runner.join()
+
+
+@contextmanager
+def _own_pool() -> Iterator[dict[str, Any]]:
+    """Return options for the local scheduler, if that is the one with threads."""
+    if dask.config.get("scheduler", None) not in (None, "threads", "threading"):
+        yield {}
+        return
+    count = dask.config.get("num_workers", None) or _config.available_cores()
+    with ThreadPoolExecutor(count) as pool:
+        yield {"scheduler": "threads", "pool": pool}
 
 
 def _identity(values: Any) -> Any:

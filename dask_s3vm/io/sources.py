@@ -35,12 +35,15 @@ class TextFile:
         the file must be read as a whole.
     version : str
         Changes when the file is changed, as far as the file system can tell.
+    labelled : bool
+        Whether rows of svmlight text begin with a label; see `labelled_lines`.
     """
 
     fs: Any
     path: str
     size: int | None
     version: str
+    labelled: bool = True
 
     @property
     def name(self) -> str:
@@ -80,6 +83,26 @@ class TextFile:
             while stream.read(_STEP):  # a checksum is looked at when the end is reached
                 pass
         return pieces
+
+    def labelled_lines(self, lines: bytes) -> bytes:
+        """Return whole lines as they are, or with a label of 0 where they have none.
+
+        Without labels, as in files of SVMlin, every line is a row, also an empty one.
+        """
+        if self.labelled or not lines:
+            return lines
+        ended = lines.endswith(b"\n")
+        body = lines[:-1] if ended else lines
+        return b"0 " + body.replace(b"\n", b"\n0 ") + (b"\n" if ended else b"")
+
+    def starts_with_label(self) -> bool:
+        """Whether the first row begins with a label, rather than with an index:value pair."""
+        with self._decompressed() as stream:
+            while line := stream.readline(_STEP):
+                words = line.split(b"#", 1)[0].split(None, 1)
+                if words:
+                    return b":" not in words[0]
+        return True
 
     @contextmanager
     def _decompressed(self) -> Iterator[Any]:

@@ -110,6 +110,19 @@ class Store:
         path = self.path(name)
         self.fs.rm(path, recursive=bool(self.fs.isdir(path)))
 
+    def discard(self, name: str) -> None:
+        """Remove a folder that others may still be writing to.
+
+        It gets another name first, so that nothing new can come into it.
+        """
+        if self.exists(name):
+            rubbish = f".{name}.{uuid.uuid4().hex}{_UNFINISHED}"
+            self.rename(name, rubbish)
+            for _ in range(5):
+                with suppress(OSError):
+                    self.remove(rubbish)
+                    return
+
     def remove_unfinished(self) -> None:
         """Remove files that a process which was killed has left behind."""
         for name in self.names():

@@ -1,6 +1,6 @@
 """svmlight text files as dask arrays of sparse blocks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import getitem
 from typing import Any, Literal
 
@@ -44,7 +44,8 @@ def read_svmlight(
     block: Literal["gcxs", "scipy"] = "gcxs",
     dtype: Any = np.float64,
     known_labels: Any = None,
-) -> tuple[da.Array, da.Array]:
+    has_labels: bool | Literal["auto"] = True,
+) -> tuple[da.Array, Any]:
     """Read svmlight (libsvm) text into dask arrays with known chunk sizes.
 
     The files are looked through once, in parallel, when this function is called: that finds
@@ -70,13 +71,17 @@ def read_svmlight(
     known_labels : list of numbers, optional
         The labels that may occur, the mark of unlabelled rows included. Any other is an error
         when its block is computed.
+    has_labels : bool or "auto"
+        False if rows have no labels in front, as in files of SVMlin; then every line is a row. With
+        ``"auto"``, the first row of the first file tells.
 
     Returns
     -------
     X : dask.array.Array of shape (n_rows, n_features)
         The rows. Values of zero are not stored.
     y : dask.array.Array of shape (n_rows,)
-        The labels: int64 if all labels of all files are whole numbers, else float64.
+        The labels: int64 if all labels of all files are whole numbers, else float64. ``None`` if
+        rows have no labels.
 
     Raises
     ------
@@ -90,6 +95,11 @@ def read_svmlight(
         raise ValueError(f"zero_based is {zero_based!r}, wanted True, False or 'auto'")
     dtype, size = np.dtype(dtype), parse_bytes(blocksize)
     files = find_files(urlpath, FORMATS["svmlight"].fits)
+    if not isinstance(has_labels, bool) and has_labels != "auto":
+        raise ValueError(f"has_labels is {has_labels!r}, wanted True, False or 'auto'")
+    labelled = files[0].starts_with_label() if has_labels == "auto" else has_labels
+    if not labelled:
+        files = [replace(file, labelled=False) for file in files]
     pieces = look_through(files, size, int(zero_based is False), dtype)
     every = [piece.summary for group in pieces for piece in group]
     if zero_based == "auto":
@@ -102,7 +112,8 @@ def read_svmlight(
         dtype=dtype,
         known=sorted_labels(known_labels),
     )
-    return _build_arrays(files, pieces, form)
+    X, y = _build_arrays(files, pieces, form)
+    return X, y if labelled else None
 
 
 def _count_features(
@@ -133,7 +144,7 @@ def _build_arrays(
     files: list[TextFile], pieces: list[list[Piece]], form: _Format
 ) -> tuple[da.Array, da.Array]:
     """Build the lazy arrays. X and y share one task per block, which parses its lines once."""
-    described = [(file.name, file.version, file.size) for file in files]
+    described = [(file.name, file.version, file.size, file.labelled) for file in files]
     token = tokenize(described, pieces, form.__dict__)
     read, x_name, y_name = (
         f"{part}-{token}" for part in ("parse-svmlight", "svmlight-X", "svmlight-y")
@@ -198,6 +209,7 @@ def _parse(
     """Return rows and labels of one piece; `lines` is its text if that was read already."""
     if lines is None:
         lines = file.read_exactly(piece.start, piece.stop)
+    lines = file.labelled_lines(lines)
     try:
         matrix, labels = parse(
             lines, piece.summary, int(not form.zero_based), form.n_features, form.dtype

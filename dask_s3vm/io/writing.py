@@ -77,9 +77,9 @@ def write_parts(
         raise FileExistsError(f"{home.address(name)} exists already; overwrite=True replaces it")
     if not home.fs.isdir(home.root):
         raise FileNotFoundError(f"there is no folder {home.address()!r} to write {name!r} to")
+    blocks, fingerprint = row_blocks(X, y)
     shape = Shape(int(X.shape[1]), dense)
     form.check(shape, y is not None, folder)
-    blocks, fingerprint = row_blocks(X, y)
     staged = home.inside(f".{name}.partial")
     fingerprint = tokenize(fingerprint, type(form).__name__, form.__dict__, shape, folder, _VERSION)
     try:
@@ -88,8 +88,7 @@ def write_parts(
         _finish(home, name, staged, parts, form, shape, folder)
     except (ValueError, TypeError):
         # The input is wrong: with other input nothing of this could be used.
-        if home.fs.isdir(staged.root):
-            home.remove(f".{name}.partial")
+        home.discard(f".{name}.partial")
         raise
     except BaseException:
         say(f"interrupted; finished parts are kept in {staged.address()}", 0, 0)

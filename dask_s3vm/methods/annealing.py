@@ -20,7 +20,9 @@ from scipy.special import entr
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.alternation import Alternation
+from dask_s3vm.methods.balance import is_balanced, n_predicted_positive
 from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask
+from dask_s3vm.methods.seeds import Seed, Seeds
 from dask_s3vm.problems.annealed import AnnealedPoint, AnnealedProblem
 from dask_s3vm.problems.transductive import TransductiveProblem
 from dask_s3vm.solvers.cg import dot
@@ -50,6 +52,10 @@ ONE_ROW = 1.01 * math.log(2.0)
 #: Relative gap of the first solve of the descent.
 LOOSE = 0.1
 
+#: With a seed (see `seeds`) a temperature is left at this gap, or after so many evaluations.
+SEEDED_REST = 1e-3
+SEEDED_EVALUATIONS = 25
+
 
 @dataclass(frozen=True)
 class DASettings:
@@ -68,6 +74,7 @@ def train_da(
     settings: DASettings,
     start: np.ndarray | None,
     history: History,
+    seeds: Seeds | None = None,
 ) -> BinarySolution:
     """Train one binary problem; see `tsvm.train_tsvm` for the parameters.
 
@@ -76,9 +83,17 @@ def train_da(
     w = np.zeros(engine.layout.n_features + 1) if start is None else start
     report = _Report(history, task.positive)
     mixed = 0.0 < task.ratio < 1.0
-    if mixed and history.kept(f"class {task.positive}/descent") is None:
-        w = _Path(engine, task, settings, report, history).follow(w)
-    return _descend(engine, task, settings, w, mixed, report, history)
+    if not mixed or history.kept(f"class {task.positive}/descent") is not None:
+        return _descend(engine, task, settings, w, mixed, report, history)
+    path = _Path(engine, task, settings, report, history)
+    w = path.follow(w, None if seeds is None else seeds.get(task.positive))
+    solution = _descend(engine, task, settings, w, mixed, report, history)
+    if seeds is not None:
+        # one that has all rows on one side leads nowhere
+        bias = float(settings.fit_intercept)
+        share = n_predicted_positive(engine, solution.w, bias) / task.n_unlabeled
+        seeds[task.positive] = path.seed if is_balanced(share, task.ratio) else None
+    return solution
 
 
 class _Path:
@@ -103,6 +118,9 @@ class _Path:
             settings.fit_intercept,
         )
         self._temperature = FIRST_TEMPERATURE * settings.lam_unlabeled
+        self._rest, self._most = REST, MAX_EVALUATIONS
+        #: the last temperature at which nearly nothing was decided, and w there
+        self.seed: Seed
         self._nu = 0.0
         self._point: AnnealedPoint
         self._best: tuple[float, np.ndarray] | None = None
@@ -112,8 +130,15 @@ class _Path:
         self._most_entropy = float(entr(task.ratio) + entr(1.0 - task.ratio))
         self._report = report
 
-    def follow(self, w: np.ndarray) -> np.ndarray:
-        """Cool down from w; returns the weights of the best transductive objective on the way."""
+    def follow(self, w: np.ndarray, seed: Seed | None = None) -> np.ndarray:
+        """Cool down from w; returns the weights of the best transductive objective on the way.
+
+        With a seed, begin at its temperature and weights, and do not go into detail.
+        """
+        if seed is not None:
+            self._temperature, w = seed
+            self._rest, self._most = SEEDED_REST, SEEDED_EVALUATIONS
+        self.seed = Seed(self._temperature, w)
         # the fourth root of the Hessian's diagonal: the preconditioner of `solvers.newton`
         self._scale = self._problem.diagonal() ** 0.25
         memory = Memory(memory_size(len(w)), len(w))
@@ -124,8 +149,10 @@ class _Path:
             self._temperature, self._nu = kept["temperature"], kept["nu"]
             self._best = kept["best_objective"], kept["best_w"]
         for passed in range(number + 1, MAX_TEMPERATURES + 1):
-            found = minimise(self._evaluate, v, memory, 0.0, self._rests, MAX_EVALUATIONS)
+            found = minimise(self._evaluate, v, memory, 0.0, self._rests, self._most)
             v = found.x
+            if self._is_undecided():
+                self.seed = Seed(self._temperature, v / self._scale)
             self._report.temperature(self._temperature, self._point, found.n_evaluations)
             if self._is_certain():
                 break
@@ -160,8 +187,10 @@ class _Path:
         """Whether w is near a minimum at this temperature."""
         gradient = gradient * self._scale
         gap = dot(gradient, gradient) / (2.0 * self._problem.lam)
-        undecided = self._point.entropy > UNDECIDED * self._most_entropy
-        return gap <= (ROUGH if undecided else REST) * self._point.objective
+        return gap <= (ROUGH if self._is_undecided() else self._rest) * self._point.objective
+
+    def _is_undecided(self) -> bool:
+        return self._point.entropy > UNDECIDED * self._most_entropy
 
     def _is_certain(self) -> bool:
         return self._point.entropy < max(CERTAIN, ONE_ROW / self._n_unlabeled)

@@ -20,6 +20,15 @@ def n_predicted_positive(engine: Engine, w: np.ndarray, bias: float) -> int:
     return int(n)
 
 
+#: A share of positive predictions is far off by more than this part of the smaller class.
+FAR_OFF = 0.5
+
+
+def is_balanced(share: float, ratio: float) -> bool:
+    """Whether a share of positive predictions is near the ratio; if not, a fit may be of no use."""
+    return abs(share - ratio) <= FAR_OFF * min(ratio, 1.0 - ratio) + 0.02
+
+
 def share_interval(share: float, n: int) -> tuple[float, float]:
     """Wilson's 95 % interval for a share that was counted among n rows."""
     z = 1.96

@@ -16,6 +16,7 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask
+from dask_s3vm.methods.seeds import Seeds
 from dask_s3vm.problems.smooth import SmoothProblem
 from dask_s3vm.solvers.cg import norm
 from dask_s3vm.solvers.lbfgs import LBFGSResult, Memory, memory_size, minimise
@@ -53,6 +54,7 @@ def train_qn(
     settings: QNSettings,
     start: np.ndarray | None,
     history: History,
+    seeds: Seeds | None = None,
 ) -> BinarySolution:
     """Train one binary problem; see `tsvm.train_tsvm` for the parameters.
 
@@ -68,6 +70,8 @@ def train_qn(
         2.0 * task.ratio - 1.0,
     )
     x = np.zeros(problem.size) if start is None else problem.variables(start)
+    if seeds is not None:
+        x = seeds.get(task.positive, x)
     memory = Memory(memory_size(problem.size), problem.size)
     report = _Report(history, task.positive)
     last, loose = len(settings.stages) - 1, max(LOOSE, settings.tol)
@@ -100,6 +104,8 @@ def train_qn(
         tol, least = (settings.tol, LEAST_STEPS) if number == last else (loose, 0)
         result = minimise(evaluate, x, memory, tol, is_flat, settings.max_iter, known, least)
         x = result.x
+        if seeds is not None and part == 0.0:
+            seeds[task.positive] = x
         state = {
             "next": number + 1,
             "memory_scale": memory.scale,

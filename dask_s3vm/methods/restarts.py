@@ -91,23 +91,28 @@ class Judge:
 
 def search_pool(
     factor: Factor, task: Task, settings: SearchSettings, problem: int, about: dict[str, Any],
-    history: History, name: str = "search",
+    history: History, name: str = "search", starts: dict[int, np.ndarray] | None = None,
 ) -> Found:  # fmt: skip
     """Run the restarts of one binary problem and return the best.
 
     history : told of each restart as it finishes; `about` goes into its rows. In the end its rows
         are in the order of the restarts.
     name : of the state that is kept after each restart.
+    starts : labels, as bits, that a restart begins with in place of random ones; they become those
+        that it found.
     """
     judge, first = resumed_judge(settings, history, name, Found)
+    given: dict[int, np.ndarray] = {} if starts is None else dict(starts)
     seeds = restart_seeds(settings, problem)
     missing = [number for number in range(len(seeds)) if not judge.has(number) and not judge.over]
-    jobs = [(task, settings.population, seeds[number]) for number in missing]
+    jobs = [(task, settings.population, seeds[number], given.get(number)) for number in missing]
     with closing(run_pool(restart, factor, jobs)) as pieces:
         for place, found in pieces:
             history.add(report(about, missing[place], found))
             judge.put(missing[place], found)
             history.keep(name, judge.state() | {"first": first})
+            if starts is not None:
+                starts[missing[place]] = found.bits
             if judge.over:
                 break
     settle(history, first, judge.judged)

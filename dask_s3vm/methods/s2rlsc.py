@@ -61,6 +61,29 @@ def prepare_rows(
     return decompose_rows(engine, bias, positives, center)
 
 
+class Projected:
+    """d_j^2 z_j^T U of the unlabelled rows, gathered when first asked for.
+
+    G is that with its columns divided by (L + lam)^1/2, so that it is made once for every lam.
+    """
+
+    def __init__(self, rows: Decomposed, dtype: str) -> None:
+        self._rows = rows
+        self._dtype = dtype
+        self._gathered: np.ndarray | None = None
+
+    def factor(self, lam: float) -> Factor:
+        """G for a lam. Costs: 1 round and 1 pass the first time; n r numbers come to the client."""
+        engine, spectrum = self._rows.engine, self._rows.spectrum
+        if self._gathered is None:
+            args = spectrum.vectors, self._dtype
+            parts = engine.step(lambda: engine.each(least_squares.project, *args))
+            self._gathered = np.concatenate(parts)
+        kept = spectrum.n_kept(lam)
+        scale = np.sqrt(spectrum.values[:kept] + lam).astype(self._dtype)
+        return Factor.of(self._gathered[:, :kept] / scale)
+
+
 class LabelSearch:
     """Searches on one decomposition: for one lam, one binary problem after the other.
 
@@ -70,10 +93,19 @@ class LabelSearch:
     lam : weight of the regulariser.
     n_free : number of unlabelled rows.
     placement : where and as what G is kept.
+    projected : of the same rows, if several searches share it.
     """
 
-    def __init__(self, rows: Decomposed, lam: float, n_free: int, placement: Placement) -> None:
+    def __init__(
+        self,
+        rows: Decomposed,
+        lam: float,
+        n_free: int,
+        placement: Placement,
+        projected: Projected | None = None,
+    ) -> None:
         self._rows = rows
+        self._projected = projected or Projected(rows, placement.dtype)
         self._lam = lam
         self._n_free = n_free
         self._dtype = placement.dtype
@@ -95,10 +127,12 @@ class LabelSearch:
         about: dict[str, Any],
         history: History,
         name: str = "labels",
+        starts: dict[int, np.ndarray] | None = None,
     ) -> Labelled:
         """Search the labels of binary problem number `problem` and train on the best ones.
 
-        `about` goes into the rows of the history; `name` is that of the states kept.
+        `about` goes into the rows of the history; `name` is that of the states kept; `starts`: see
+        `restarts.search_pool`.
         """
         kept = history.kept(name)
         if kept is not None:
@@ -110,7 +144,8 @@ class LabelSearch:
             fixed = self._factor.T @ rows.moments[:, problem]
         task = Task(fixed, window, rows.total)
         if self._pooled:
-            best = search_pool(self._collect(), task, settings, problem, about, history, search)
+            factor = self._collect()
+            best = search_pool(factor, task, settings, problem, about, history, search, starts)
             bits = _spread_bits(rows.engine, best.bits, self._n_free)
         else:
             bits = search_shards(rows.engine, task, settings, problem, about, history, search)
@@ -119,11 +154,9 @@ class LabelSearch:
         return found
 
     def _collect(self) -> Factor:
-        """Gather G, once. Costs: 1 round, 1 pass; n r numbers come to the client."""
+        """Gather G, once."""
         if self._gathered is None:
-            engine, args = self._rows.engine, (self._factor, self._dtype)
-            parts = engine.step(lambda: engine.each(least_squares.project, *args))
-            self._gathered = Factor.of(np.concatenate(parts))
+            self._gathered = self._projected.factor(self._lam)
         return self._gathered
 
     def _solve(self, bits: list[np.ndarray], problem: int, n_restarts: int) -> BinarySolution:

@@ -21,6 +21,7 @@ import numpy as np
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.alternation import Alternation
 from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask
+from dask_s3vm.methods.seeds import Seeds
 from dask_s3vm.problems.transductive import LabelledPart, TransductiveProblem
 from dask_s3vm.solvers.newton import is_near
 
@@ -52,6 +53,7 @@ def train_tsvm(
     settings: TSVMSettings,
     start: np.ndarray | None,
     history: History,
+    seeds: Seeds | None = None,
 ) -> BinarySolution:
     """Train one binary problem.
 
@@ -62,10 +64,16 @@ def train_tsvm(
     settings : parameters.
     start : (d + 1,) weights to start from, in internal order; None for zeros.
     history : takes one row per retraining and per switch.
+    seeds : what solves for larger lam have left, see `methods.seeds`.
     """
     run = _Run(engine, task, settings, history)
     if not run.go_on():
-        run.begin(np.zeros(engine.layout.n_features + 1) if start is None else start)
+        w = np.zeros(engine.layout.n_features + 1) if start is None else start
+        if seeds is not None:
+            w = seeds.get(task.positive, w)
+        w = run.begin(w)
+        if seeds is not None:
+            seeds[task.positive] = w
     for number, (level, last) in enumerate(levels(settings.lam_unlabeled)):
         if number >= run.next_level:
             run.rise_to(level, last)
@@ -100,8 +108,11 @@ class _Run:
         self._history = history
         self._began = time.perf_counter()
 
-    def begin(self, w: np.ndarray) -> None:
-        """Train on the labelled rows from w, and give every other row its first label."""
+    def begin(self, w: np.ndarray) -> np.ndarray:
+        """Train on the labelled rows from w, and give every other row its first label.
+
+        Returns the weights of that training.
+        """
         state, problem = self._state, self._state.problem
         state.arrive_at(w)
         state.retrain(FIRST_GAP, self._report)
@@ -111,6 +122,7 @@ class _Run:
         problem.set_unlabeled_cost(self._cost(first))
         state.arrive_at(w)
         self._keep()
+        return w
 
     def go_on(self) -> bool:
         """Go on from a state that was kept, if there is one."""

@@ -34,6 +34,8 @@ def check_choice(search: Any, candidates: list[dict[str, Any]]) -> None:
             raise ValueError(f"refit={search.refit!r} is for several scores; wanted True or False")
         return
     names = list(search.scoring)
+    if not names:
+        raise ValueError("scoring is empty; wanted at least one scorer")
     if search.refit and not callable(search.refit) and search.refit not in names:
         raise ValueError(
             f"refit must be False, a function, or the score that chooses, one of {names}; got "

@@ -10,7 +10,7 @@ import numpy as np
 from dask_s3vm import _config
 from dask_s3vm.engine.pool import run_pool
 from dask_s3vm.estimators._base import LinearS3VM
-from dask_s3vm.estimators._paths import held_rows, placed_once
+from dask_s3vm.estimators._paths import held_rows, is_in_kernels, placed_once
 from dask_s3vm.features.columns import all_rows
 from dask_s3vm.model_selection._folds import Fold, Labelled
 from dask_s3vm.model_selection._pieces import Piece, Score, Shared, quiet, run_on, run_piece
@@ -62,9 +62,10 @@ def run(job: Job, done: set[tuple[int, int]]) -> Iterator[tuple[Piece, list[Scor
 def _run_group(job: Job, pieces: list[Piece]) -> Iterator[tuple[Piece, list[Score]]]:
     """Place the rows once, and run pieces on them.
 
-    Rows of up to `s3vm.local-bytes` are sent to every worker (or shared by the threads of this
-    process), and pieces are independent tasks. More rows than that stay in their shards, over
-    all workers, and pieces use all of these one after the other.
+    Rows of up to `s3vm.local-bytes` are sent to every worker, and pieces are independent tasks;
+    without a client threads of this process share them, or for methods that are not all kernels on
+    small data, one after the other is faster. More rows than that stay in their shards, over all
+    workers, and pieces use all of these one after the other.
     """
     guide = job.models[pieces[0].candidates[0]]
     if not isinstance(guide, LinearS3VM):
@@ -105,6 +106,7 @@ def _side_by_side(
     shared: Shared, folds: list[Fold], pieces: list[Piece]
 ) -> Iterator[tuple[Piece, list[Score]]]:
     jobs = [(piece.fold, folds[piece.fold], piece.candidates) for piece in pieces]
-    with closing(run_pool(run_piece, shared, jobs)) as results:
+    in_kernels = is_in_kernels(next(iter(shared.models.values())))
+    with closing(run_pool(run_piece, shared, jobs, in_kernels)) as results:
         for number, scores in results:
             yield pieces[number], scores

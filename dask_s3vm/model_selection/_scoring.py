@@ -42,12 +42,10 @@ def scoring_of(estimator: Any, scoring: Any, train: bool) -> Scoring:
     """Scorers of `scoring` of a search: None, a name, a callable, several names, or a dict."""
     if isinstance(scoring, (list, tuple, set)):
         names = sorted(scoring) if isinstance(scoring, set) else list(scoring)
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"scoring must name different scorers, at least one, got {scoring!r}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"scoring must name different scorers, got {scoring!r}")
         return Scoring({name: get_scorer(name) for name in names}, train)
     if isinstance(scoring, dict):
-        if not scoring:
-            raise ValueError("scoring is empty; wanted at least one scorer")
         return Scoring({name: _scorer(one) for name, one in scoring.items()}, train)
     return Scoring({"score": check_scoring(estimator, scoring)}, train)
 

@@ -14,10 +14,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dask_s3vm.estimators._base import LinearS3VM
-from dask_s3vm.estimators._paths import is_supervised
+from dask_s3vm.estimators._paths import has_seeds, is_supervised, refit_path
 from dask_s3vm.features.landmarks import take_rows
 from dask_s3vm.model_selection._choice import best_candidate, check_choice
 from dask_s3vm.model_selection._folds import Fold, Labelled, folds_of, labelled_rows
+from dask_s3vm.model_selection._plan import pieces_of, placements
 from dask_s3vm.model_selection._progress import SearchProgress
 from dask_s3vm.model_selection._run import Job, run
 from dask_s3vm.model_selection._scoring import Scoring, is_multimetric, scoring_of
@@ -100,13 +101,10 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
     def _job(self, candidates: list[dict[str, Any]], X: Any, y: Any, sample_weight: Any) -> Job:
         """Check everything, and lay out the work."""
         own = isinstance(self.estimator, LinearS3VM)
-        models = {}
-        for number, params in enumerate(candidates):
-            model = clone(self.estimator).set_params(**clone(params, safe=False))
-            if own:
-                model._validate_params()
-                model._check_kernel()
-            models[number] = model
+        models = self._models(candidates)
+        for model in models.values() if own else ():
+            model._validate_params()
+            model._check_kernel()
         unlabeled = getattr(self.estimator, "unlabeled", -1)
         labelled = labelled_rows(X, y, unlabeled, is_supervised(self.estimator))
         if self.test_set is None:
@@ -120,11 +118,23 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
             X, y, sample_weight, models, labelled, folds, test_set, scoring, self.warm_path, catch
         )
 
+    def _models(self, candidates: list[dict[str, Any]]) -> dict[int, Any]:
+        """Unfitted models by number of the candidate."""
+        return {
+            number: clone(self.estimator).set_params(**clone(params, safe=False))
+            for number, params in enumerate(candidates)
+        }
+
     def _test_rows(self, X: Any, labelled: Labelled) -> tuple[Any, np.ndarray]:
         """Rows and labels of `test_set`."""
         given = self.test_set
-        if isinstance(given, (tuple, list)) and len(given) == 2 and np.ndim(given[0]) != 0:
-            return given[0], np.asarray(given[1])
+        if isinstance(given, (tuple, list)) and len(given) == 2:
+            rows, labels = given
+            if len(np.shape(rows)) != 2:
+                raise ValueError(
+                    f"test_set must be (X_test, y_test), got an X of shape {np.shape(rows)}"
+                )
+            return rows, labels if hasattr(labels, "dask") else np.asarray(labels)
         truth = np.asarray(given)
         if truth.shape != (labelled.n_rows,):
             raise ValueError(
@@ -188,14 +198,38 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Train the chosen candidate on all rows."""
-        params = {**self.best_params_, **(self.final_params or {})}
-        model = clone(self.estimator).set_params(**clone(params, safe=False))
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         began = time.perf_counter()
-        self.best_estimator_ = model.fit(X, y, **weights)
+        walk = [self._final_model(number) for number in self._walk_to_best()]
+        model = walk[-1]
+        if len(walk) > 1:
+            refit_path(walk, X, y, sample_weight)
+        else:
+            model.fit(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
+        self.best_estimator_ = model
         self.refit_time_ = time.perf_counter() - began
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
+
+    def _walk_to_best(self) -> list[int]:
+        """Candidates of larger lam whose seeds led to the best one, and that itself, last.
+
+        A fit on its own may end elsewhere, and not have the score that it was chosen for.
+        """
+        models = self._models(self.cv_results_["params"])
+        best = self.best_index_
+        if not self.warm_path or not has_seeds(models[best]):
+            return [best]
+        (group,) = [numbers for numbers in placements(models) if best in numbers]
+        (path,) = [
+            piece.candidates
+            for piece in pieces_of(models, group, 1, True)
+            if best in piece.candidates
+        ]
+        return list(path[: path.index(best) + 1])
+
+    def _final_model(self, number: int) -> Any:
+        params = {**self.cv_results_["params"][number], **(self.final_params or {})}
+        return clone(self.estimator).set_params(**clone(params, safe=False))
 
     def _best(self) -> Any:
         check_is_fitted(self, "best_estimator_" if self.refit else "cv_results_")

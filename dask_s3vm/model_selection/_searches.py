@@ -16,9 +16,9 @@ class S3VMGridSearchCV(S3VMSearch):
     unlabelled row is in each training part. Rows are taken in and placed once. A fold is a mask:
     held-out rows get weight 0, which is as if they were not there. Candidates that differ in `lam`
     alone share work (see `warm_path`). Rows of up to `s3vm.local-bytes` (32 MiB) go to every worker
-    of the current client, or are shared by threads of this process, and paths and folds are
-    independent pieces of work; more rows stay in shards, over all workers, and the pieces use all
-    of these one after the other. The scores do not depend on which way it is.
+    of the current client, and each path on each fold is a task of its own; more rows stay in
+    shards, over all workers, and paths and folds use all of these one after the other. The scores
+    do not depend on which way it is, nor on the number of workers.
 
     Works with scikit-learn's estimators too (`dask_s3vm.baselines`); these get copies of the rows.
 
@@ -40,7 +40,8 @@ class S3VMGridSearchCV(S3VMSearch):
         The *non-realistic* scenario of Gieseke et al.: candidates are trained on all rows and
         judged on these rows, or, for an array of the true labels of all rows, on the unlabelled
         ones. Scores are too good then: the test labels have chosen. For what a method could do,
-        not for what it will do. Not together with `cv`.
+        not for what it will do. Not together with `cv`. Rows of a dask array stay lazy: score them
+        with `scoring=metrics.LazyScorer("accuracy")`.
     warm_path : bool, default=True
         Whether `TSVM`, `DAS3VM`, `QNS3VM` and `S2RLSC` may use what was found for one lam as a seed
         for the next smaller one. They then find local minima that are as good, but not always

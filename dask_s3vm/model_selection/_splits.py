@@ -252,6 +252,6 @@ def splitter_of(cv: Any, unlabeled: Any) -> Any:
     """What `cv` of a search means: None or a number of folds, a splitter, or the splits."""
     if cv is None or isinstance(cv, Integral):
         return LabeledKFold(5 if cv is None else int(cv), unlabeled=unlabeled)
-    if hasattr(cv, "split") or np.iterable(cv):
+    if not isinstance(cv, str) and (hasattr(cv, "split") or np.iterable(cv)):
         return cv
     raise ValueError(f"cv must be None, a number of folds, a splitter or splits, got {cv!r}")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dask_s3vm.engine.blocks import frozen
+from dask_s3vm.kernels.continued import search_from
 from dask_s3vm.kernels.flips import row_lengths, squared
 from dask_s3vm.kernels.population import search
 
@@ -86,27 +87,32 @@ def window_of(n_rows: int, share: float, tolerance: float) -> Window:
     return Window(share, int(valid[0]), int(valid[-1]))
 
 
-def restart(factor: Factor, task: Task, population: tuple[int, int], seed: int) -> Found:
-    """Search from random labels, by the (mu+nu)-EA. Depends on its arguments alone."""
+def restart(
+    factor: Factor,
+    task: Task,
+    population: tuple[int, int],
+    seed: int,
+    start: np.ndarray | None = None,
+) -> Found:
+    """Search from random labels, or from `start` (as bits), by the (mu+nu)-EA.
+
+    Depends on its arguments alone.
+    """
     began = time.perf_counter()
     share, low, high = task.window
-    labels, z, start, flips, changes = search(
-        factor.G,
-        factor.lengths,
-        task.fixed,
-        share,
-        low,
-        high,
-        population[0],
-        population[1],
-        np.uint64(seed),
-        task.grain,
-    )
+    ends = (low, high, *population, np.uint64(seed), task.grain)
+    if start is None:
+        found = search(factor.G, factor.lengths, task.fixed, share, *ends)
+    else:
+        bits = np.unpackbits(start, count=len(factor.lengths))
+        given = np.where(bits, 1, -1).astype(np.int8)
+        found = search_from(factor.G, factor.lengths, task.fixed, given, *ends)
+    labels, z, first, flips, changes = found
     return Found(
         np.packbits(labels > 0),
         z,
         task.total - squared(z),
-        task.total - start,
+        task.total - first,
         flips,
         changes,
         time.perf_counter() - began,

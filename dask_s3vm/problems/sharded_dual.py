@@ -118,7 +118,9 @@ class ShardedDual:
     def state(self) -> dict[str, Any]:
         """See `dual.DualProblem`. Costs: 1 round; 37 bytes a row to the client."""
         numbers = {name: getattr(self, name) for name in _NUMBERS}
-        return {**numbers, "w": self.w, "rows": self._engine.each(take_state)}
+        rows = self._engine.each(take_state)
+        self._engine.progress()
+        return {**numbers, "w": self.w, "rows": rows}
 
     def go_on_from(self, state: dict[str, Any]) -> None:
         """See `dual.DualProblem`. Costs: 1 round; as many bytes to each group."""

@@ -44,10 +44,14 @@ class Spectrum:
 
         Directions whose L / (L + lam) add up to nothing are left out.
         """
+        kept = self.n_kept(lam)
+        return self.vectors[:, :kept] / np.sqrt(self.values[:kept] + lam)
+
+    def n_kept(self, lam: float) -> int:
+        """How many directions a search needs."""
         share = self.values / (self.values + lam)
         tail = np.cumsum(share[::-1])[::-1]
-        kept = max(1, int(np.count_nonzero(tail > NEGLIGIBLE)))
-        return self.vectors[:, :kept] / np.sqrt(self.values[:kept] + lam)
+        return max(1, int(np.count_nonzero(tail > NEGLIGIBLE)))
 
 
 def decompose(gram: np.ndarray) -> Spectrum:

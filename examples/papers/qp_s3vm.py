@@ -14,7 +14,7 @@ not in this package. w6a, news20.binary, real-sim and the draw of KDD-99 are not
 import sys
 
 import numpy as np
-from baselines import baseline
+from baselines import rival
 from common import NOT_RUN, options, over_splits, run, timed, wanted
 from datasets import load, missing
 from splits import draw, marked
@@ -50,7 +50,7 @@ def models(n_labels, C, cost, ratio, center):
         "DA": DAS3VM(lam, **more),
         "QP-S3VM": QPS3VM(**labels, random_state=0),
         "S-QP-S3VM": SubmodularS3VM(**labels),
-        **{method: baseline(method, C=C, lam=2.0 * lam) for method in EXTRA},
+        **{method: rival(method, C=C, lam=2.0 * lam) for method in EXTRA},
     }
 
 

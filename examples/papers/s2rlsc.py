@@ -16,7 +16,7 @@ from itertools import product
 
 import dask
 import numpy as np
-from baselines import Supervised, baseline
+from baselines import rival
 from choosing import by_test, error, realistic
 from common import NOT_RUN, options, over_splits, run, timed, wanted
 from datasets import NotAtHand, load, missing
@@ -58,7 +58,7 @@ def one_split(seed, X, y, sizes, is_realistic, plan):
     )
     searches = {
         "RLSC": (RLSC(), {"lam": plan.lams}, {}),
-        "LIBSVM": (Supervised(), {"C": plan.lams}, {}),
+        "LIBSVM": (rival("SVM"), {"estimator__C": plan.lams}, {}),
         "S2RLSC": (
             semi,
             {"lam_unlabeled": plan.weights, "lam": plan.lams},
@@ -74,7 +74,7 @@ def one_split(seed, X, y, sizes, is_realistic, plan):
         found[method] = 100 * error(model, X[test], y[test])
     if is_realistic:
         for method in EXTRA:
-            found[method] = 100 * error(baseline(method).fit(rows, part), X[test], y[test])
+            found[method] = 100 * error(rival(method).fit(rows, part), X[test], y[test])
     return found
 
 
@@ -134,12 +134,12 @@ def moons_split(seed, sigmas, lams):
     s = float(np.linalg.norm(np.ptp(rows, axis=0)))
     held = rows, part, X[test], y[test]
     widths = {"sigma": [f * s for f in sigmas], "lam": list(lams)}
-    costs = {"gamma": [0.5 / (f * s) ** 2 for f in sigmas], "C": list(lams)}
+    costs = {"estimator__gamma": [0.5 / (f * s) ** 2 for f in sigmas], "estimator__C": list(lams)}
     kernel = {"kernel": "rbf", "n_components": None}
     semi = S2RLSC(positive_ratio=0.5, n_restarts=10, population=(1, 1), **kernel)
     searches = {
         "RLSC": (RLSC(**kernel), widths),
-        "LIBSVM": (Supervised(kernel="rbf"), costs),
+        "LIBSVM": (rival("SVM", kernel="rbf"), costs),
         "S2RLSC": (semi, widths),
     }
     models = {k: by_test(estimator, grid, *held)[0] for k, (estimator, grid) in searches.items()}

@@ -14,7 +14,7 @@ kernel has the median distance of 500 rows as its width, and runs through 300 la
 import time
 
 import numpy as np
-from baselines import baseline
+from baselines import rival
 from common import NOT_RUN, options, over_splits, run, wanted
 from datasets import FILES, load, missing, published_splits
 from sklearn.metrics import pairwise_distances
@@ -60,7 +60,7 @@ def make(method, kernel, sigma, n_labels, ratio):
     }  # fmt: skip
     if method in makers:
         return makers[method]()
-    return baseline(method, C=1.0, kernel=kernel, gamma=gamma)
+    return rival(method, C=1.0, kernel=kernel, gamma=gamma)
 
 
 def one_split(number, X, y, splits, kernel, sigma, methods):

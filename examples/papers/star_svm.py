@@ -15,7 +15,7 @@ LapSVM and WellSVM are not in this package. Beside them: an SVM, RLSC and self-t
 import sys
 
 import numpy as np
-from baselines import ScoredSVC, baseline
+from baselines import rival
 from common import NOT_RUN, options, over_splits, run, timed, wanted
 from datasets import IMBALANCED, load, missing
 from sklearn.metrics import f1_score, roc_auc_score
@@ -25,6 +25,7 @@ from splits import draw, marked
 from tables import ABSENT, Table
 
 from dask_s3vm import RLSC, STARSVM
+from dask_s3vm.baselines import ScoredSVC
 
 SCORES = {"III": "F1", "IV": "G-mean", "V": "AUC"}
 EXTRA = ("SVM", "RLSC", "self-training", "eq. (21) as printed")
@@ -58,14 +59,15 @@ def labels_and_ranking(method, X, few, graph):
         kind = LabelPropagation if method == "GFHF" else LabelSpreading
         model = kind(kernel=lambda a, b: graph, max_iter=1000).fit(X, few)
         return model.transduction_, model.label_distributions_[:, 1]
+    known = np.flatnonzero(few >= 0)
     if method == "SVM":
-        known = np.flatnonzero(few >= 0)
         model = ScoredSVC(C=1.0, gamma=GAMMA).fit(X[known], few[known])
         return model.predict(X), model.decision_function(X)
     if method == "RLSC":
-        model = RLSC(0.05, kernel="rbf", gamma=GAMMA, n_components=None).fit(X, few)
+        model = RLSC(0.05, kernel="rbf", gamma=GAMMA, n_components=None)
+        model.fit(X[known], few[known])
         return model.predict(X), model.decision_function(X)
-    model = baseline("self-training", kernel="rbf", gamma=GAMMA, class_weight="balanced")
+    model = rival("self-training", kernel="rbf", gamma=GAMMA, class_weight="balanced")
     model.fit(X, few)
     return model.predict(X), model.predict_proba(X)[:, 1]
 

@@ -105,11 +105,29 @@ def label(key):
 class Table:
     """One table of a paper, filled row by row; what is there is on disk after every row."""
 
-    def __init__(self, name, title, out, *, unit="%", digits=1, higher_is_better=False, extra=()):
+    def __init__(
+        self,
+        name,
+        title,
+        out,
+        *,
+        unit="%",
+        digits=1,
+        higher_is_better=False,
+        extra=(),
+        columns=None,
+    ):
         self.name, self.title, self.out = name, title, Path(out)
         self.unit, self.digits, self.higher = unit, digits, higher_is_better
-        known = (NUMBERS / f"{name}.csv").exists()
-        self.paper_methods, self.paper = numbers(name) if known else ([], {})
+        source, columns = columns or (name, None)
+        known = (NUMBERS / f"{source}.csv").exists()
+        self.paper_methods, self.paper = numbers(source) if known else ([], {})
+        if columns:  # variants of the paper's methods, each beside the number of one of them
+            self.paper_methods = list(columns)
+            self.paper = {
+                key: {variant: row[method] for variant, method in columns.items()}
+                for key, row in self.paper.items()
+            }
         self.methods = [*self.paper_methods, *(m for m in extra if m not in self.paper_methods)]
         self.rows = {}
         self.settings = []

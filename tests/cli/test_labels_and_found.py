@@ -138,9 +138,10 @@ def test_the_labels_found_are_written(ending, lazy, g2c, g2c_file, tmp_path):
         rows = tmp_path / "rows.svm"
         dump_svmlight_file(X, few, str(rows), zero_based=False)
     out = tmp_path / f"found{ending}"
+    blocks = ["--blocksize", "2 kB"] if lazy else []
     done = run(
         "train", rows, "--method", "tsvm", "--positive-ratio", 0.5, "--lam", 0.01, "--nworkers", 0,
-        "--model", tmp_path / "m.npz", "--predict-unlabeled", out, "--blocksize", "2 kB",
+        "--model", tmp_path / "m.npz", "--predict-unlabeled", out, *blocks,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "288 rows" in done.output
@@ -249,3 +250,49 @@ def test_places_that_cannot_be_written_are_refused_first(option, value, words, g
     assert done.exit_code == 2, done.output
     assert words in done.output
     assert "training" not in done.output
+
+
+def test_files_of_svmlin_rows_and_labels_apart(g2c, tmp_path):
+    X, _, few = g2c
+    labelled, bare = tmp_path / "labelled.svm", tmp_path / "rows.svm"
+    dump_svmlight_file(X, svmlin(few), str(labelled), zero_based=False)
+    bare.write_text(
+        "".join(line.split(" ", 1)[1] for line in labelled.read_text().splitlines(True))
+    )
+    labels = tmp_path / "labels.txt"
+    np.savetxt(labels, svmlin(few), fmt="%d")
+    assert train(bare, labels, tmp_path).exit_code == 0
+    model = load_model(tmp_path / "m.npz")
+    done = run("train", labelled, "--unlabeled", 0, "--method", "tsvm", "--positive-ratio", 0.5,
+               "--lam", 0.01, "--nworkers", 0, "--model", tmp_path / "n.npz")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert np.array_equal(model.coef_, load_model(tmp_path / "n.npz").coef_)
+    found = run("predict", tmp_path / "m.npz", bare, "--nworkers", 0)
+    assert found.exit_code == 0, found.output
+    assert np.array_equal(np.array(found.output.split(), dtype=int), model.predict(X))
+
+
+def test_labels_of_a_column(g2c, tmp_path):
+    X, _, few = g2c
+    table = tmp_path / "rows.csv"
+    words = np.array(["ham", "spam", "?"])[few]
+    lines = [",".join([f"{a:.17g}" for a in row[:2]] + [w, f"{row[2]:.17g}"])
+             for row, w in zip(X, words, strict=True)]  # fmt: skip
+    table.write_text("\n".join(["a,b,kind,c", *lines]) + "\n")
+    common = ["train", table, "--unlabeled", "?", "--method", "tsvm", "--positive-ratio", 0.5,
+              "--nworkers", 0, "--model"]  # fmt: skip
+    out = tmp_path / "found.csv"
+    done = run(*common, tmp_path / "a.npz", "--labels", "column:kind", "--predict-unlabeled", out)
+    assert done.exit_code == 0, done.output
+    assert run(*common, tmp_path / "b.npz", "--label-column", "kind").exit_code == 0
+    a, b = load_model(tmp_path / "a.npz"), load_model(tmp_path / "b.npz")
+    assert a.classes_.tolist() == ["ham", "spam"]
+    assert np.array_equal(a.coef_, b.coef_)
+    numbers, labels, _ = read_found(out)
+    assert np.array_equal(numbers, np.flatnonzero(few == -1))
+    assert set(labels) == {"ham", "spam"}
+    done = run(*common, tmp_path / "c.npz", "--labels", "column:kind", "--label-column", "kind")
+    assert done.exit_code == 2
+    done = run(*common, tmp_path / "c.npz", "--labels", "column:sort")
+    assert done.exit_code in (2, 65)
+    assert "sort" in done.output

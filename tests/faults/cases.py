@@ -177,3 +177,16 @@ def faults(world, client, rng, totals):
         "join": {moment: join},
         "freeze": {moment: lambda: world.freeze(rng)},
     }
+
+
+# Operations on one shard
+
+
+def number_and_state(shard):
+    """(number, what `remember` left)."""
+    return shard.number, shard.state.get("seen")
+
+
+def remember(shard, value):
+    """Set row state."""
+    shard.state["seen"] = value

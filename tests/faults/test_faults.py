@@ -6,6 +6,7 @@ runs by default.
 
 import threading
 
+import dask
 import numpy as np
 import pytest
 from cases import METHODS, N_WORKERS, Moments, faults, fit, found, moments_of
@@ -33,8 +34,10 @@ def check(world, client, known, monkeypatch, tally, method, fault, seed):
     rng = np.random.default_rng([seed, list(METHODS).index(method), FAULTS.index(fault)])
     moments.reset(faults(world, client, rng, totals)[fault])
     before, survived = world.n_faults, False
+    patience = "5 s" if fault == "freeze" else "60 s"
     try:
-        survived = found(fit(method)) == wanted
+        with dask.config.set({"s3vm.worker-timeout": patience}):
+            survived = found(fit(method)) == wanted
         for thread in moments.done:
             if isinstance(thread, threading.Thread):
                 thread.join()

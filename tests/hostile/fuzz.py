@@ -23,7 +23,7 @@ from targets import TARGETS
 
 #: Memory on top of what the process has when it begins, and seconds for one file.
 MEMORY = 2 << 30
-PATIENCE = 20
+PATIENCE = 60  # something may have to be compiled
 
 
 def main(name: str, seconds: float, seed: int) -> int:

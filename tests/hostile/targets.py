@@ -2,17 +2,22 @@
 
 import gzip
 import io
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import scipy.sparse as sp
+from click.testing import CliRunner
 
 import dask_s3vm as s3
 from dask_s3vm import io as s3io
 from dask_s3vm.checkpoints.state_file import read_state, write_state
+from dask_s3vm.cli import main
 from dask_s3vm.exceptions import CheckpointError
+from dask_s3vm.io.tables import read_table
 
 
 def example_rows() -> tuple[sp.csr_array, np.ndarray]:
@@ -163,10 +168,81 @@ class States:
         np.testing.assert_array_equal(state["states"]["class 1/tsvm"]["w"], np.arange(20.0))
 
 
+@dataclass
+class Written:
+    """A format that the package writes itself."""
+
+    name: str
+    ending: str
+    refusals: tuple[type[BaseException], ...] = (ValueError,)
+
+    def originals(self, folder: Path) -> list[bytes]:
+        X, y = example_rows()
+        files = []
+        for rows, labels in ((X, y), (X, None), (X.astype(np.float32), y.astype(str))):
+            path = folder / f"whole{len(files)}{self.ending}"
+            s3io.write_data(rows, labels, path)
+            files.append(path.read_bytes())
+        return files
+
+    def read(self, path: Path) -> None:
+        with dask.config.set(scheduler="sync"):
+            check_rows(*s3io.read_data(path))
+
+
+@dataclass
+class Tables:
+    """csv with words and numbers."""
+
+    ending: str = ".csv"
+    refusals: tuple[type[BaseException], ...] = (ValueError,)
+
+    def originals(self, folder: Path) -> list[bytes]:
+        kinds, rng = ["tcp", "udp", '"a ""b"", c"'], np.random.default_rng(3)
+        lines = [
+            f"{i % 7},{rng.normal():.4g},{kinds[i % 3]},{'no' if i % 4 else 'yes'}"
+            for i in range(60)
+        ]
+        text = "n,x,kind,label\n" + "\n".join(lines) + "\n"
+        return [text.encode(), text.replace("\n", "\r\n").encode()]
+
+    def read(self, path: Path) -> None:
+        with dask.config.set(scheduler="sync"):
+            X, y, _ = read_table(path, label="label")
+            check_rows(X, y)
+
+
+@dataclass
+class Configs:
+    """Configurations of runs."""
+
+    ending: str = ".toml"
+    refusals: tuple[type[BaseException], ...] = (ValueError,)
+
+    def originals(self, folder: Path) -> list[bytes]:
+        return [
+            b'data = ["rows.svm"]\nmethod = "tsvm"\nlam = 1e-3\npositive-ratio = 0.5\n',
+            b'data = ["rows.svm"]\nmethod = "l2svm"\n[cluster]\nnworkers = 0\nnthreads = 1\n',
+        ]
+
+    def read(self, path: Path) -> None:
+        ended = CliRunner().invoke(main, ["train", "--config", str(path), "--print-config"])
+        if ended.exit_code in (2, 65):
+            raise ValueError(ended.output)
+        if ended.exception is not None:
+            raise ended.exception
+        assert ended.exit_code == 0
+        assert tomllib.loads(ended.stdout)
+
+
 TARGETS: dict[str, Any] = {
     "svmlight": Svmlight,
     "svmlight-gz": CompressedSvmlight,
     "npz": Npz,
+    "arrow": lambda: Written("arrow", ".arrow"),
+    "parquet": lambda: Written("parquet", ".parquet"),
+    "csv": Tables,
     "models": Models,
     "states": States,
+    "configs": Configs,
 }

@@ -1,5 +1,7 @@
 """What is written is read back bit by bit, from every format, however it was cut."""
 
+import itertools
+
 import dask
 import dask.array as da
 import numpy as np
@@ -44,7 +46,7 @@ def check_same(got, wanted):
 
 def as_dask(X, chunks, convert=sp.csr_array):
     edges = np.cumsum([0, *chunks])
-    blocks = [convert(X[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    blocks = [convert(X[a:b]) for a, b in itertools.pairwise(edges)]
     arrays = [da.from_delayed(dask.delayed(b), b.shape, meta=convert(X[:0])) for b in blocks]
     return da.concatenate(arrays)
 

@@ -32,7 +32,10 @@ class Losses:
         monkeypatch.setattr(member.distributed, "get_worker", self.worker)
 
     def worker(self):
-        return types.SimpleNamespace(state=types.SimpleNamespace(actors=self.actors))
+        return types.SimpleNamespace(
+            state=types.SimpleNamespace(actors=self.actors),
+            memory_manager=types.SimpleNamespace(memory_limit=None),
+        )
 
     def assign(self, threads):
         runs = first_runs(self.source.layout.n_shards, list(threads.values()))
