@@ -217,7 +217,8 @@ def _read(
     if "known_labels" in given and "classes" in known:
         given["classes"] = [str(word) for word in given.pop("known_labels")]
     for name in given:
-        if name not in known and name != "positive":
+        fixed = name == "label" and form.name != "csv" and given[name] is not False
+        if fixed or (name not in known and name != "positive"):
             option = {new: old for old, new in _PARAMETERS.items()}.get(name, name)
             raise click.UsageError(
                 f"--{option.replace('_', '-')} has no effect with --format {form.name}"
