@@ -225,6 +225,8 @@ def _read(
             more["block"] = "scipy"
         if "blocksize" in known:
             more.setdefault("blocksize", "16 MiB")
+        if "unlabeled" in known:  # in place of labels that are null
+            more["unlabeled"] = mark
         X, y = reader(list(paths) if len(paths) > 1 else paths[0], **more)
         return Rows(X, y, mark=mark)
     if "unlabeled" in known:

@@ -52,37 +52,8 @@ class TextFile:
         """Whether this machine's file system has the file."""
         return "file" in _protocols(self.fs)
 
-    def read_all(self) -> bytes:
-        """Return the whole text, decompressed."""
-        with self._decompressed() as stream:
-            return bytes(stream.read())
-
-    def read_pieces(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return several ranges of the decompressed text, which never stands as a whole.
-
-        Parameters
-        ----------
-        spans : sequence of (int, int)
-            Start and stop of the ranges, in rising order and without overlap.
-
-        Returns
-        -------
-        list of bytes
-            The ranges; too short ones where the text ends early.
-        """
-        pieces: list[bytes] = []
-        position = 0
-        with self._decompressed() as stream:
-            for start, stop in spans:
-                _read_fully(stream, start - position)
-                pieces.append(_read_fully(stream, stop - start))
-                position = stop
-            while stream.read(_STEP):  # a checksum is looked at when the end is reached
-                pass
-        return pieces
-
     @contextmanager
-    def _decompressed(self) -> Iterator[Any]:
+    def decompressed(self) -> Iterator[Any]:
         """Open the text; say which file it was that could not be read."""
         try:
             with OpenFile(self.fs, self.path, compression="infer") as stream:
@@ -180,15 +151,6 @@ def split_evenly(size: int, blocksize: int) -> list[tuple[int, int]]:
     """Cut `size` bytes into ranges of about equal length, none longer than `blocksize`."""
     count = -(-size // blocksize)
     return [(size * i // count, size * (i + 1) // count) for i in range(count)]
-
-
-def _read_fully(stream: Any, size: int) -> bytes:
-    """Read `size` bytes: a decompressing stream may return fewer at a time."""
-    parts: list[bytes] = []
-    while size > 0 and (chunk := stream.read(size)):
-        parts.append(bytes(chunk))
-        size -= len(chunk)
-    return b"".join(parts)
 
 
 def _rest_of_line(stream: Any) -> bytes:

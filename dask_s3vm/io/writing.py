@@ -110,7 +110,11 @@ def _stage(
     total = len(blocks)
     write = dask.delayed(_write_part, pure=False)
     left = [i for i in range(total) if i not in done]
-    tasks = [write(staged, i, form, shape, *blocks[i]) for i in left]
+    # Keys that rise: schedulers then begin at the beginning.
+    name = f"write-part-{fingerprint}"
+    tasks = [
+        write(staged, i, form, shape, *blocks[i], dask_key_name=f"{name}-{i:05d}") for i in left
+    ]
     for place, told in each_as_done(tasks, local):
         done[left[place]] = _seen(staged, told)
         part = done[left[place]]
