@@ -316,3 +316,15 @@ def test_mistakes_in_compressed_files_have_line_numbers(tmp_path):
     line = 50 * TEXT.count(b"\n") + 1
     with pytest.raises(ValueError, match=rf"a\.svm\.gz, line {line}: value of column 2 is 'x'"):
         read_svmlight(path, blocksize=200)
+
+
+def test_a_fit_parses_every_block_once(tmp_path, monkeypatch):
+    from dask_s3vm.engine.ingest import ingest
+    from dask_s3vm.io import svmlight
+
+    parsed = []
+    own = svmlight._parse
+    monkeypatch.setattr(svmlight, "_parse", lambda *parts: parsed.append(1) or own(*parts))
+    X, y = read_svmlight(write(tmp_path, TEXT * 20), blocksize=200)
+    ingest(X, y)
+    assert len(parsed) == X.numblocks[0] > 3
