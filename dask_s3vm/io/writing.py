@@ -150,7 +150,7 @@ def _begin(
         if told is not None and _stem(i) + form.ending in names:
             done[i] = Part(**told)
     if done:
-        say(f"{len(done)} of {total} parts are there already", len(done), total)
+        say(f"{len(done)} of {total} parts are there already", 0, 0)
     return done
 
 
