@@ -232,6 +232,8 @@ def _read(
             more.setdefault("blocksize", "16 MiB")
         if "has_labels" in known and not labels:
             more["has_labels"] = "auto"
+        if "unlabeled" in known:  # in place of labels that are null
+            more["unlabeled"] = mark
         X, y = reader(list(paths) if len(paths) > 1 else paths[0], **more)
         return Rows(X, y, mark=mark)
     if "unlabeled" in known:
