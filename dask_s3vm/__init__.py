@@ -20,6 +20,7 @@ _PUBLIC = {
     "QPS3VM": "dask_s3vm.estimators",
     "SubmodularS3VM": "dask_s3vm.estimators",
     "TSVM": "dask_s3vm.estimators",
+    "TableEncoder": "dask_s3vm.features",
     "UnitScaler": "dask_s3vm.features",
     "l2svm_path": "dask_s3vm.estimators",
     "rlsc_path": "dask_s3vm.estimators",
@@ -30,6 +31,7 @@ _PUBLIC = {
     "features": "dask_s3vm",
     "io": "dask_s3vm",
     "model_selection": "dask_s3vm",
+    "plotting": "dask_s3vm",
 }
 
 __all__ = ["__version__", *_PUBLIC]

@@ -37,14 +37,61 @@ def greedy_bytes() -> int:
     return parse_bytes(dask.config.get("s3vm.greedy-bytes"))
 
 
+def mapped() -> str:
+    """Whether rows in memory-mapped files stay there: "auto", "always" or "never"."""
+    wanted = str(dask.config.get("s3vm.mapped")).lower()
+    if wanted not in ("auto", "always", "never"):
+        raise ValueError(f"s3vm.mapped is {wanted!r}; wanted auto, always or never")
+    return wanted
+
+
 def recovery_attempts() -> int:
-    """How often a step is started again after workers were lost."""
+    """How often a fit goes on after losses of workers that are not forgotten."""
     return int(dask.config.get("s3vm.recovery-attempts"))
+
+
+def checkpoint_interval() -> float:
+    """Least seconds between two states of a fit that are written."""
+    return parse_timedelta(dask.config.get("s3vm.checkpoint-interval"), default="s")
+
+
+def recovery_window() -> float:
+    """Seconds after which a loss may be forgotten."""
+    return _seconds("recovery-window")
+
+
+def recovery_backoff() -> float:
+    """Seconds to wait before the second attempt to recover."""
+    return _seconds("recovery-backoff")
+
+
+def replacement_timeout() -> float:
+    """Seconds to wait for a worker when all are lost."""
+    return _seconds("replacement-timeout")
+
+
+def worker_timeout() -> float:
+    """Seconds of silence after which a worker counts as lost."""
+    return _seconds("worker-timeout")
+
+
+def scheduler_timeout() -> float:
+    """Seconds of silence after which the scheduler is given up."""
+    return _seconds("scheduler-timeout")
+
+
+def elastic_interval() -> float:
+    """Seconds between looks at who has joined; 0 for none."""
+    return _seconds("elastic-interval")
 
 
 def connect_timeout() -> float:
     """Seconds to wait for a scheduler and a first worker."""
-    return parse_timedelta(dask.config.get("s3vm.connect-timeout"), default="s")
+    return _seconds("connect-timeout")
+
+
+def _seconds(name: str) -> float:
+    return parse_timedelta(dask.config.get(f"s3vm.{name}"), default="s")
 
 
 def local_threads() -> int:

@@ -73,19 +73,38 @@ def test_example_runs_at_a_small_size(script, tmp_path):
     assert "error" in done.stdout
 
 
-def test_shares_of_labels_are_shown(tmp_path):
+@pytest.mark.cluster
+def test_out_of_core_example_runs_at_a_tiny_size(tmp_path):
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "share_of_labels.py"), "--rows", "80",
-         "--features", "4", "--repeat", "1", "--output", str(tmp_path / "shares.png")],
+        [sys.executable, str(ROOT / "examples" / "out_of_core.py"), "--rows", "2000"],
+        cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=280,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("QNS3VM") == 18
-    drawn = (tmp_path / "shares.png").exists()
-    assert drawn == ("no picture" not in done.stdout)
+    assert "workers lost: none" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_rows_of_three_times_the_memory_train_to_the_same_objective(tmp_path):
+    options = ["--times", "3", "--workers", "1", "--compare"]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "out_of_core.py"), *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=2900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("workers lost: none") == 2
+    difference = float(done.stdout.split("relative difference of the objectives:")[1])
+    assert difference < 1e-6
+    peak = re.search(r"limit 1 GiB: .* at most ([0-9.]+) MiB in a worker", done.stdout)
+    assert float(peak[1]) < 0.8 * 1024
 
 
 @pytest.mark.slow
@@ -94,12 +113,11 @@ def test_shares_of_labels_are_shown(tmp_path):
     [
         ("flip_cost", ["--most", "100", "--restarts", "2", "--rows", "200"], "flips/s"),
         ("restart_pool", ["--rows", "500", "--restarts", "3", "--workers", "2"], "2 worker"),
-        ("table_s2rlsc", ["--sets", "Gaussian2C", "--splits", "1"], "Table 3"),
     ],
 )
 def test_search_example_runs_at_a_small_size(script, options, word, tmp_path):
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / f"{script}.py"), *options],
+        [sys.executable, str(ROOT / "examples" / "papers" / f"{script}.py"), *options],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -11,7 +11,7 @@ import numpy as np
 from dask_s3vm.bench.timing import best_of, unit_seconds
 from dask_s3vm.datasets import make_text
 from dask_s3vm.engine import plan
-from dask_s3vm.engine.blocks import make_block, renumber_columns
+from dask_s3vm.engine.blocks import make_block, opened, renumber_columns
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.rows import load_pair, new_pair
@@ -67,7 +67,7 @@ def _kernel_seconds(X: Any, repeat: int) -> float:
     """Time the bare kernel on one block, laid out as in a shard."""
     block = make_block(X, narrow=False)
     order = plan.order_columns(plan.count_columns(block, plan.ROWS_TO_COUNT))
-    rows = renumber_columns(block.rows, plan.positions(order))
+    rows = renumber_columns(opened(block.rows), plan.positions(order))
     pair = new_pair(rows, block.n_features)
     load_pair(rows, pair, np.ones(block.n_features + 1))
     active, cost = np.arange(X.shape[0], dtype=np.uint32), np.ones(X.shape[0])

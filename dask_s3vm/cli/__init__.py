@@ -2,8 +2,7 @@
 
 Results go to standard output, progress and errors to standard error.
 
-Exit codes: 0 done; 1 failed or interrupted; 2 wrong usage; 65 bad input data; 69 no scheduler or
-no worker can be reached.
+Exit codes: see `cli.errors.EXIT_CODES`.
 """
 
 import importlib
@@ -14,10 +13,13 @@ import click
 from dask_s3vm._version import __version__
 
 _COMMANDS = {
-    "bench": "Measure, in ratios: rounds, l2svm, tsvm, da, qn, search.",
+    "bench": "Measure, in ratios: rounds, formula, l2svm, tsvm, da, qn, search, safety, soak.",
+    "convert": "Write data files in another format.",
     "demo": "Make a data set, train on it, and show what came out.",
     "evaluate": "Score a model on labelled data.",
+    "info": "Show what a cluster is made of, and whether its parts fit together.",
     "predict": "Predict the rows of a file.",
+    "report": "Make one page of what a training left behind.",
     "train": "Train a model from a file of rows.",
 }
 

@@ -26,6 +26,18 @@ def rounds(rows: tuple[int, ...], repeat: int, dtype: str, as_json: bool) -> Non
         click.echo()
 
 
+@bench.command()
+@click.option("--rows", type=int, default=200_000, show_default=True)
+@click.option("--workers", type=int, multiple=True, default=(1, 2, 4), help="Repeat; 1, 2 and 4.")
+@click.option("--repeat", type=int, default=12, show_default=True, help="Best of so many.")
+@click.option("--json", "as_json", is_flag=True)
+def formula(rows: int, workers: tuple[int, ...], repeat: int, as_json: bool) -> None:
+    """A round on W workers, as measured and as foretold by its parts; see cluster/README.md."""
+    from dask_s3vm.bench.formula import measure_formula
+
+    show(measure_formula(rows, workers, repeat), as_json)
+
+
 def _semi_supervised(method: str) -> click.Command:
     """Make the command that measures one semi-supervised method."""
 
@@ -61,6 +73,30 @@ def l2svm(rows: tuple[int, ...], lam: tuple[float, ...], gap: float, as_json: bo
     for n_rows in rows:
         show(measure_l2svm(n_rows, lam, gap), as_json)
         click.echo()
+
+
+@bench.command()
+@click.option("--rows", type=int, default=20_000, show_default=True)
+@click.option("--repeat", type=int, default=6, show_default=True, help="Fits of each kind.")
+@click.option("--json", "as_json", is_flag=True)
+def safety(rows: int, repeat: int, as_json: bool) -> None:
+    """What safety costs where nothing happens, and how long recovery takes where it does."""
+    from dask_s3vm.bench.safety import measure_overhead, measure_recovery
+
+    show(measure_overhead(rows, repeat), as_json)
+    click.echo()
+    show(measure_recovery(5 * rows), as_json)
+
+
+@bench.command()
+@click.option("--fits", type=int, default=200, show_default=True)
+@click.option("--rows", type=int, default=5_000, show_default=True)
+@click.option("--json", "as_json", is_flag=True)
+def soak(fits: int, rows: int, as_json: bool) -> None:
+    """Memory of scheduler and workers over many fits in a row on one cluster."""
+    from dask_s3vm.bench.soak import measure_soak
+
+    show(measure_soak(fits, rows), as_json)
 
 
 @bench.command()

@@ -6,7 +6,7 @@ import click
 import numpy as np
 
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
-from dask_s3vm.cli.data import data_options, read_rows
+from dask_s3vm.cli.data import data_options, rows_for, split_options
 from dask_s3vm.cli.errors import BadData, told_plainly
 from dask_s3vm.cli.tables import Row, show
 
@@ -21,21 +21,21 @@ def evaluate(
     model: str,
     data: tuple[str, ...],
     as_json: bool,
-    n_features: int | None,
-    zero_based: str,
-    blocksize: str,
-    **where: Any,
+    **given: Any,
 ) -> None:
-    """Score MODEL on the rows of DATA whose label is one of its classes."""
+    """Score MODEL on the rows of DATA whose label is one of its classes.
+
+    Tables are encoded as those that the model was trained on.
+    """
     import dask
 
     from dask_s3vm import load_model
 
     with told_plainly():
         estimator = load_model(model)
+        source, where = split_options(given)
         with running_on(ClusterOptions(**where)):
-            n_features = n_features or estimator.n_features_in_
-            X, y = read_rows(data, n_features, zero_based, blocksize)
+            X, y = rows_for(estimator, data, source)
             if y is None:
                 raise BadData(f"{data[0]} has no labels: an array `y` is wanted beside the rows")
             predicted, truth = dask.compute(estimator.predict(X), y)

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from dask_s3vm.cli.kinds import Word
+
 #: Option -> kernels that it is for; the others are for every kernel but the linear one.
 _ONLY_FOR = {
     "sigma": ("rbf",),
@@ -19,7 +21,9 @@ def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
     names = ["linear", "rbf", "poly", "laplacian", "cosine", "chi2", "sigmoid"]
     options = [
         click.option("--kernel", type=click.Choice(names), default="linear", show_default=True),
-        click.option("--n-components", help="Landmarks of a kernel, or `all`; default 500."),
+        click.option(
+            "--n-components", type=Word(), help="Landmarks of a kernel, or `all`; default 500."
+        ),
         click.option("--sigma", type=float, help="Width of rbf; default by the ranges of columns."),
         click.option("--gamma", type=float, help="Parameter of rbf (or --sigma) and others."),
         click.option("--degree", type=float, help="Degree of poly; default 3."),

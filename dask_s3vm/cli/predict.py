@@ -6,7 +6,7 @@ import click
 import numpy as np
 
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
-from dask_s3vm.cli.data import data_options, read_rows
+from dask_s3vm.cli.data import data_options, rows_for, split_options
 from dask_s3vm.cli.errors import told_plainly
 
 
@@ -22,19 +22,19 @@ def predict(
     data: tuple[str, ...],
     output: Any,
     decision: bool,
-    n_features: int | None,
-    zero_based: str,
-    blocksize: str,
-    **where: Any,
+    **given: Any,
 ) -> None:
-    """Predict the rows of DATA with MODEL, one line per row."""
+    """Predict the rows of DATA with MODEL, one line per row.
+
+    Tables are encoded as those that the model was trained on; labels in them are left alone.
+    """
     from dask_s3vm import load_model
 
     with told_plainly():
         estimator = load_model(model)
+        source, where = split_options(given)
         with running_on(ClusterOptions(**where)):
-            n_features = n_features or estimator.n_features_in_
-            X, _ = read_rows(data, n_features, zero_based, blocksize)
+            X, _ = rows_for(estimator, data, source, labels=False)
             answer = estimator.decision_function(X) if decision else estimator.predict(X)
             values = np.asarray(answer)
     np.savetxt(output, values, fmt="%.17g" if decision else "%s")

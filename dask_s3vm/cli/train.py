@@ -1,214 +1,220 @@
-"""`dask-s3vm train`: from a file of rows to a model."""
+"""`dask-s3vm train`: from files of rows to a model, in a batch job or at a terminal."""
 
-import sys
+import os
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
-from dask_s3vm.cli.data import data_options, read_rows
-from dask_s3vm.cli.errors import BadData, told_plainly
-from dask_s3vm.cli.kernel import count_or_all, kernel_options, kernel_parameters
+from dask_s3vm.cli.config import effective, names_of, to_toml, with_config
+from dask_s3vm.cli.data import Rows, read_rows, training_data_options
+from dask_s3vm.cli.dry_run import dry_run
+from dask_s3vm.cli.errors import EXIT_CODES, BadData, told_plainly
+from dask_s3vm.cli.found import ENDINGS, open_found
+from dask_s3vm.cli.kernel import kernel_options
+from dask_s3vm.cli.kinds import Place
+from dask_s3vm.cli.labels import check_length, check_options, column_of, separate_labels
+from dask_s3vm.cli.methods import make_estimator, mark_of, method_options
+from dask_s3vm.cli.performance import performance_report
+from dask_s3vm.cli.run import label_options, run_options
+from dask_s3vm.cli.signals import Stopper, stopping
+from dask_s3vm.cli.states import check_state, ending_well
 from dask_s3vm.cli.tables import show, work_of
+from dask_s3vm.reports.record import RunRecord
 
-_LINEAR = ("lam", "class_weight", "fit_intercept")
-_NEWTON = (*_LINEAR, "tol", "max_iter")
-_SEMI = ("lam_unlabeled", "positive_ratio", "threshold", *_NEWTON)
-_WIDE = ("n_components", "random_state")  # landmarks, also for the linear kernel where X is wide
-_SEARCH = ("lam_unlabeled", "positive_ratio", "n_restarts", "patience", "balance_tol")
-_LABELS = ("C", "C_unlabeled", "positive_ratio", "center", "class_weight", "fit_intercept")
-_STAR = ("C", "confidence", "positive_ratio", "min_share", "solver", "tol", "max_iter")
+#: Arguments that a file of options can give too.
+_data_argument = click.argument("data", nargs=-1, type=Place())
 
-#: Method -> its estimator, and the options that only some methods have.
-METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "l2svm": ("L2SVM", _NEWTON),
-    "tsvm": ("TSVM", (*_SEMI, "max_switches")),
-    "da": ("DAS3VM", _SEMI),
-    "qn": ("QNS3VM", (*_SEMI, "offset")),
-    "rlsc": ("RLSC", (*_LINEAR, *_WIDE)),
-    "s2rlsc": ("S2RLSC", (*_LINEAR, *_SEARCH, *_WIDE)),
-    "star": ("STARSVM", _STAR),
-    "qp": ("QPS3VM", (*_LABELS, "tol", "max_iter", "n_restarts", "random_state")),
-    "sqp": ("SubmodularS3VM", (*_LABELS, "tol", "max_iter", "pick", "scheme")),
+
+def _input_options(command: Any) -> Any:
+    return _data_argument(label_options(training_data_options(command)))
+
+
+#: Tables of the file of `--config`.
+GROUPS = {
+    "data": _input_options,
+    "method": method_options,
+    "kernel": kernel_options,
+    "run": run_options,
+    "cluster": cluster_options,
 }
+_NOT_IN_CONFIG = ("config", "print_config")
+#: Options that say nothing of what is computed: a run is repeated without them.
+_NOT_REPEATED = ("resume", "dry_run", "as_json", "quiet")
 
-#: Parameter -> its option, where the names differ.
-_OPTIONS = {"n_restarts": "restarts", "random_state": "seed", "fit_intercept": "intercept"}
 
-
-@click.command()
-@click.argument("data", nargs=-1, required=True)
-@click.option("--method", type=click.Choice(sorted(METHODS)), default="l2svm", show_default=True)
-@click.option("--model", default="model.npz", show_default=True, help="Model file to write.")
-@click.option("--lam", type=float, help="Regularisation; default 1e-3, rlsc and s2rlsc 1.")
-@click.option("--lam-unlabeled", type=float, help="Weight of unlabelled rows (not: l2svm, rlsc).")
-@click.option("--positive-ratio", type=float, help="Share of positive rows (likewise).")
-@click.option("--C", "C", type=float, help="Weight of the loss (qp, sqp, star); default 1.")
-@click.option("--C-unlabeled", "C_unlabeled", type=float, help="Of unlabelled rows (qp, sqp).")
-@click.option("--center/--no-center", default=None, help="See QPS3VM (qp, sqp).")
-@click.option("--pick", type=click.Choice(["fewer", "positive"]), help="Which rows (sqp).")
-@click.option("--scheme", type=click.Choice(["auto", "exact", "greedi"]), help="Greedy (sqp).")
-@click.option("--max-switches", type=int, help="Most pairs to switch at a time (tsvm).")
-@click.option("--threshold", type=click.Choice(["zero", "ratio"]), help="See TSVM (tsvm, da, qn).")
-@click.option("--offset", type=click.Choice(["balanced", "free"]), help="See QNS3VM (qn).")
-@click.option("--confidence", type=float, help="What a later label counts; default 0.7 (star).")
-@click.option("--min-share", type=float, help="Least share of rows that a stage labels (star).")
+@click.command(epilog=EXIT_CODES)
+@_data_argument
 @click.option(
-    "--solver", type=click.Choice(["auto", "exact", "sharded"]), help="See STARSVM (star)."
+    "--config",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Take options from a TOML file; those of the command line win.",
 )
-@click.option("--unlabeled", default="-1", show_default=True, help="Mark of unlabelled rows.")
-@click.option("--class-weight", type=click.Choice(["none", "balanced"]), help="Not star.")
-@click.option("--intercept/--no-intercept", default=None, help="Have a bias, or not (not star).")
-@click.option("--tol", type=float, help="Relative gap at stop; default 1e-6 (star: 1e-3).")
-@click.option(
-    "--max-iter", type=int, help="Newton steps; default 100 (qn: evaluations; 500, star: 1000)."
-)
-@click.option("--restarts", type=int, help="Starts of s2rlsc (default 50) and qp (0).")
-@click.option("--patience", type=int, help="Stop after so many restarts in vain (s2rlsc).")
-@click.option("--balance-tol", type=float, help="Around --positive-ratio (s2rlsc); default 0.1.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--print-config", is_flag=True, help="Print the options as such a file, and stop.")
+@method_options
+@label_options
+@run_options
 @kernel_options
-@data_options
+@training_data_options
 @cluster_options
-def train(
-    data: tuple[str, ...],
-    method: str,
-    model: str,
-    lam: float | None,
-    lam_unlabeled: float | None,
-    C: float | None,
-    C_unlabeled: float | None,
-    positive_ratio: float | None,
-    center: bool | None,
-    pick: str | None,
-    scheme: str | None,
-    max_switches: int | None,
-    threshold: str | None,
-    offset: str | None,
-    confidence: float | None,
-    min_share: float | None,
-    solver: str | None,
-    unlabeled: str,
-    class_weight: str | None,
-    intercept: bool | None,
-    tol: float | None,
-    max_iter: int | None,
-    restarts: int | None,
-    patience: int | None,
-    balance_tol: float | None,
-    as_json: bool,
-    quiet: bool,
-    kernel: str,
-    n_components: str | None,
-    sigma: float | None,
-    gamma: float | None,
-    degree: float | None,
-    coef0: float | None,
-    seed: int | None,
-    n_features: int | None,
-    zero_based: str,
-    blocksize: str,
-    **where: Any,
-) -> None:
-    """Train on DATA: svmlight text (.svm, .svm.gz, .bz2; several files or a glob) or one .npz."""
-    import dask_s3vm
+@click.pass_context
+def train(ctx: click.Context, **given: Any) -> None:
+    """Train on DATA: files of one format (see --format); several, a glob or a folder will do.
 
-    began = time.perf_counter()
-    own = {
-        "lam": lam,
-        "class_weight": class_weight,
-        "fit_intercept": intercept,
-        "confidence": confidence,
-        "min_share": min_share,
-        "solver": solver,
-        "lam_unlabeled": lam_unlabeled,
-        "C": C,
-        "C_unlabeled": C_unlabeled,
-        "positive_ratio": positive_ratio,
-        "center": center,
-        "pick": pick,
-        "scheme": scheme,
-        "max_switches": max_switches,
-        "threshold": threshold,
-        "offset": offset,
-        "tol": tol,
-        "max_iter": max_iter,
-        "n_restarts": restarts,
-        "patience": patience,
-        "balance_tol": balance_tol,
-    }
-    of_kernel: dict[str, Any] = {
-        "n_components": n_components,
-        "sigma": sigma,
-        "gamma": gamma,
-        "degree": degree,
-        "coef0": coef0,
-        "seed": seed,
-    }
-    if kernel == "linear" and "random_state" in METHODS[method][1]:
-        own["random_state"] = of_kernel.pop("seed")
-        own["n_components"] = count_or_all(of_kernel.pop("n_components"))
-    estimator = getattr(dask_s3vm, METHODS[method][0])(
-        **_options_of(method, own),
-        **kernel_parameters(kernel, of_kernel),
-        unlabeled=_mark(unlabeled),
-        verbose=not quiet,
-    )
-    with told_plainly():
-        estimator._validate_params()
-        with running_on(ClusterOptions(**where)):
-            _say(quiet, f"reading {', '.join(data)}")
-            X, y = read_rows(data, n_features, zero_based, blocksize)
-            if y is None:
-                raise BadData(f"{data[0]} has no labels: an array `y` is wanted beside the rows")
+    Progress is one line on a terminal; elsewhere, a few plain lines. SIGTERM and SIGINT stop
+    the run: with --checkpoint its state is kept, and --resume goes on to the same bits.
+    """
+    chosen = with_config(ctx, given, GROUPS, _NOT_IN_CONFIG)
+    config = to_toml(effective(ctx, chosen, GROUPS, _NOT_REPEATED))
+    if chosen["print_config"]:
+        click.echo(config, nl=False)
+        return
+    if not chosen["data"]:
+        raise click.UsageError("DATA is missing: name files of rows, or `data` in --config FILE")
+    check_options(chosen)
+    estimator = make_estimator(chosen, checkpoint=chosen["checkpoint"])
+    _check_places(chosen)
+    run = _Run(estimator, chosen)
+    report = None if chosen["dry_run"] else chosen["report"]
+    with stopping() as stopper, RunRecord(report, config, run.say) as record:
+        with ending_well(chosen["checkpoint"]), told_plainly():
+            row = run.carry_out(record, stopper)
+        if row is not None:
+            show([row], chosen["as_json"])
+
+
+def _check_places(chosen: Mapping[str, Any]) -> None:
+    """Refuse outputs that could not be written, before anything is computed."""
+    for option in ("model", "predict_unlabeled"):
+        path = chosen[option]
+        folder = os.path.dirname(path) or "." if path else "."
+        if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+            flag = option.replace("_", "-")
+            raise click.UsageError(f"--{flag} {path}: there is no folder {folder} to write to")
+        if path and os.path.isdir(path):
+            raise click.UsageError(f"--{option.replace('_', '-')} {path}: that is a folder")
+    out = chosen["predict_unlabeled"]
+    if out and not out.lower().endswith(ENDINGS):
+        raise click.UsageError(f"--predict-unlabeled {out}: wanted the ending .csv or .npy")
+    report = chosen["report"]
+    if report and os.path.exists(report) and not os.path.isdir(report):
+        raise click.UsageError(f"--report {report}: that is not a folder")
+
+
+class _Run:
+    """One training, from reading to writing."""
+
+    def __init__(self, estimator: Any, chosen: Mapping[str, Any]) -> None:
+        self._estimator = estimator
+        self._chosen = chosen
+        self._data = chosen["data"]
+
+    def say(self, message: str) -> None:
+        """Tell people what is going on."""
+        if not self._chosen["quiet"]:
+            click.echo(message, err=True)
+
+    def carry_out(self, record: RunRecord, stopper: Stopper) -> dict[str, Any] | None:
+        """Read, train and write; returns what is to be shown, if it has not been."""
+        from dask_s3vm import save_model
+
+        estimator, chosen = self._estimator, self._chosen
+        began = time.perf_counter()
+        # labels of their own are read first: a mistake there is found at once
+        y_apart = self._prepare(record)
+        cluster = ClusterOptions(**{name: chosen[name] for name in names_of(cluster_options)})
+        with running_on(cluster) as client, performance_report(client, record):
+            record.note_cluster(client)
+            rows = self._read(y_apart)
+            X, y = rows
             read = time.perf_counter()
-            _say(quiet, f"training on {X.shape[0]:,} rows x {X.shape[1]:,} features")
+            record.facts["data"] = {"files": list(self._data), **_shape(X)}
+            if chosen["dry_run"]:
+                dry_run(estimator, X, y, client, chosen["as_json"])
+                return None
+            self.say(f"training on {X.shape[0]:,} rows x {X.shape[1]:,} features")
             estimator.fit(X, y)
             trained = time.perf_counter()
-        dask_s3vm.save_model(estimator, model)
-    show(
-        [
-            {
-                "rows": int(X.shape[0]),
-                "features": int(X.shape[1]),
+            with stopper.held():
+                rows.keep_encoder(estimator)
+                save_model(estimator, chosen["model"])
+                record.history = estimator.history_
+            times = {"read_s": round(read - began, 2), "train_s": round(trained - read, 2)}
+            row = {
+                **_shape(X),
                 "objective": estimator.objective_,
                 **work_of(estimator),
                 "termination": estimator.termination_,
-                "read_s": round(read - began, 2),
-                "train_s": round(trained - read, 2),
-                "model": model,
+                **rows.hidden_error(estimator),
+                **times,
+                "model": chosen["model"],
             }
-        ],
-        as_json,
-    )
+            record.facts |= {"result": row, "times": times, "fitted": _fitted(estimator)}
+            self._look(X, y, record)
+        return row
+
+    def _prepare(self, record: RunRecord) -> Any:
+        """Set what is left to set of the estimator, check it, and read separate labels."""
+        chosen, mark, y = self._chosen, "-1", None
+        if chosen["labels"] and column_of(chosen["labels"]) is None:
+            y, found = separate_labels(chosen["labels"], chosen["unlabeled"], self.say)
+            self._estimator.set_params(unlabeled=found)
+        else:
+            mark = chosen["unlabeled"] or mark
+            self._estimator.set_params(unlabeled=mark_of(mark))
+        self._estimator.set_params(callbacks=[record.history.append], verbose=not chosen["quiet"])
+        self._estimator._validate_params()
+        check_state(chosen["checkpoint"], chosen["resume"], self.say)
+        parameters = self._estimator.get_params(deep=False)
+        for name in ("callbacks", "verbose"):
+            del parameters[name]
+        record.facts |= {"estimator": type(self._estimator).__name__, "parameters": parameters}
+        return y
+
+    def _read(self, y_apart: Any) -> Rows:
+        chosen = self._chosen
+        self.say(f"reading {', '.join(self._data)}")
+        options = {name: chosen[name] for name in names_of(training_data_options)}
+        column = column_of(chosen["labels"])
+        if column is not None:
+            options["label_column"] = column
+        mark = self._estimator.unlabeled
+        rows = read_rows(self._data, labels=y_apart is None, unlabeled=mark, **options)
+        if y_apart is not None:
+            check_length(y_apart, rows.X.shape[0], chosen["labels"])
+            rows.y = y_apart
+        if rows.y is None:
+            raise BadData(
+                f"{self._data[0]} has no labels: wanted an array `y` beside the rows, "
+                "--label-column of a table, or --labels"
+            )
+        return rows
+
+    def _look(self, X: Any, y: Any, record: RunRecord) -> None:
+        """Write the labels found, and gather what a report tells of the rows."""
+        from dask_s3vm.cli.rows import look_at_rows, note_rows
+
+        out = self._chosen["predict_unlabeled"]
+        if out:
+            self.say(f"writing the labels found to {out}")
+            with open_found(out, self._estimator.classes_) as sink:
+                facts = look_at_rows(self._estimator, X, y, sink)
+            self.say(f"{out}: {sink.n_rows:,} rows")
+        elif record.directory is not None:
+            facts = look_at_rows(self._estimator, X, y, None)
+        else:
+            return
+        note_rows(record, self._estimator, X, y, facts)
 
 
-def _options_of(method: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Options that belong to some methods only; one that would have no effect is refused."""
-    chosen = {name: value for name, value in given.items() if value is not None}
-    for name in chosen:
-        if name not in METHODS[method][1]:
-            option = _OPTIONS.get(name, name).replace("_", "-")
-            raise click.UsageError(f"--{option} has no effect with --method {method}")
-    if chosen.get("class_weight") == "none":
-        chosen["class_weight"] = None
-    if chosen.get("n_components") == "all":
-        chosen["n_components"] = None
-    return chosen
+def _shape(X: Any) -> dict[str, int]:
+    return {"rows": int(X.shape[0]), "features": int(X.shape[1])}
 
 
-def _mark(text: str) -> int | str | None:
-    """Read the mark: a number, a word, or `none`."""
-    if text.lower() == "none":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        return text
-
-
-def _say(quiet: bool, message: str) -> None:
-    if not quiet:
-        print(message, file=sys.stderr)
+def _fitted(estimator: Any) -> dict[str, Any]:
+    """Small fitted attributes: facts of the model that are worth telling."""
+    names = "classes_ positive_ratio_ n_iter_ n_rounds_ n_features_in_ lam_ solver_ intercept_"
+    return {name: getattr(estimator, name) for name in names.split() if hasattr(estimator, name)}

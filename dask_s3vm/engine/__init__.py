@@ -10,11 +10,17 @@ group     the shards of one process and the threads that run over them
 protocol  what a solver sees of all this: `Engine`
 local     an engine of one group in this process
 cluster   an engine of one group per dask worker, each an actor
+member    such a group, on its worker
 calls     direct calls to these actors: an answer, or an error that says what failed
+watch     waiting for a cluster that may have stopped answering
+budget    how often to try again after losses
+spread    which worker gets which shards: at first, after a loss, when workers join
+census    which workers there are now, asked in passing
 ingest    from (X, y, weights) of any type to a source: checked rows, ready to be placed
 sources   rows in this process; what goes with them
 placement rows on workers, and how shards find their place there
 select    exact order statistics of per-row values, from rounds
+computing lazy values computed where they are expected, with a watch
 pool      independent pieces of work on shared data: tasks, or threads
 compiling kernels are compiled while rows are read
 clients   which dask client is in charge, and do its workers run our version

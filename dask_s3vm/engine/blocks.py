@@ -5,13 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dask_s3vm.engine.checks import MAX_ENTRIES, check_columns, check_finite, check_indptr
+from dask_s3vm.engine.mapped import MappedRows
+from dask_s3vm.engine.mapped_blocks import mapped_rows
 from dask_s3vm.kernels.rows import CSR, Rows
-
-#: Column numbers above this do not fit the unsigned type of the kernels.
-MAX_FEATURES = 2**32 - 2
-
-#: Stored entries of one block or shard are counted by 32 bits.
-MAX_ENTRIES = 2**32 - 1
 
 _WANTED = "a 2-d numpy array, a scipy.sparse array or matrix, or a sparse.COO / sparse.GCXS array"
 
@@ -19,20 +16,24 @@ _WANTED = "a 2-d numpy array, a scipy.sparse array or matrix, or a sparse.COO / 
 class Block(NamedTuple):
     """Some consecutive rows with what belongs to them; labels and weights may be elsewhere."""
 
-    rows: Rows
+    rows: Rows | MappedRows
     n_features: int
     labels: np.ndarray | None = None
     weights: np.ndarray | None = None
 
 
-def make_block(X: Any, labels: Any = None, weights: Any = None, narrow: bool = True) -> Block:
+def make_block(
+    X: Any, labels: Any = None, weights: Any = None, narrow: bool = True, mapped: bool = False
+) -> Block:
     """Make a canonical block of one block of X and, where they come along, y and weights.
 
     `narrow` stores float64 values as float32 where not a bit is lost by it (indicator columns,
     counts, data that once was float32): half the memory traffic, same results. It costs a copy,
-    so it is for blocks that are copied anyway.
+    so it is for blocks that are copied anyway. With `mapped`, views of a memory-mapped file are not
+    copied at all: the block tells where they lie.
     """
-    rows, n_features = canonical_rows(X, narrow)
+    in_file = mapped_rows(X) if mapped else None
+    rows, n_features = (in_file, X.shape[1]) if in_file else canonical_rows(X, narrow)
     n = row_count(rows)
     for name, values in (("y", labels), ("sample_weight", weights)):
         if values is not None and np.shape(values) != (n,):
@@ -113,20 +114,45 @@ def as_weights(weights: Any) -> np.ndarray:
     return weights
 
 
-def row_count(rows: Rows) -> int:
+def opened(rows: Rows | MappedRows) -> Rows:
+    """Return rows for the kernels, views of a map if they lie in a file."""
+    return rows.open() if isinstance(rows, MappedRows) else rows
+
+
+def brought_in(rows: Rows | MappedRows, n_features: int) -> Rows:
+    """Return rows in memory, of the narrowest types, as `make_block` would have made them."""
+    if not isinstance(rows, MappedRows):
+        return rows
+    found = rows.open()
+    if isinstance(found, CSR):
+        indices: np.ndarray = found.indices.astype(column_type(n_features))
+        copy: Rows = CSR(found.indptr, frozen(indices), frozen(_as_own_values(found.values)))
+    else:
+        copy = frozen(_as_own_values(found))
+    del found
+    rows.release()
+    return copy
+
+
+def row_count(rows: Rows | MappedRows) -> int:
     """Count the rows of a canonical block."""
+    if isinstance(rows, MappedRows):
+        return rows.n_rows
     return len(rows.indptr) - 1 if isinstance(rows, CSR) else len(rows)
 
 
-def row_costs(rows: Rows) -> np.ndarray:
+def row_costs(rows: Rows | MappedRows) -> np.ndarray:
     """Return the work that each row causes in a pass: stored entries, and a little per row."""
+    rows = opened(rows)  # reads no page of a file
     if isinstance(rows, CSR):
         return np.diff(rows.indptr.astype(np.int64)) + 4
     return np.full(len(rows), rows.shape[1] + 4, dtype=np.int64)
 
 
-def slice_rows(rows: Rows, start: int, stop: int) -> Rows:
-    """Rows `start` to `stop`, as views where possible."""
+def slice_rows(rows: Any, start: int, stop: int) -> Any:
+    """Rows `start` to `stop`, as views where possible; of rows in a file, where those lie."""
+    if isinstance(rows, MappedRows):
+        return rows.part(start, stop)
     if not isinstance(rows, CSR):
         return frozen(rows[start:stop])
     low, high = int(rows.indptr[start]), int(rows.indptr[stop])
@@ -213,28 +239,12 @@ def _checked_csr(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int], narrow: bool
 ) -> CSR:
     """Check a CSR triple (compiled code trusts it) and bring it to the kernels' types."""
-    n, d = shape
-    if d > MAX_FEATURES:
-        raise ValueError(f"X has {d} columns; at most {MAX_FEATURES} are possible")
-    stored = int(indptr[-1])
-    if stored >= MAX_ENTRIES:
-        raise ValueError(
-            f"a block of X has {stored} stored entries, more than 32 bits can count; hand it in as "
-            "a dask array of smaller row chunks"
-        )
-    if len(indptr) != n + 1 or indptr[0] != 0 or np.any(np.diff(indptr) < 0):
-        raise ValueError("X has a block with an invalid indptr array")
-    if len(indices) < stored or len(data) < stored:
-        raise ValueError(
-            f"X has a block whose indptr tells of {stored} entries, but with {len(indices)} column "
-            f"numbers and {len(data)} values"
-        )
+    stored = check_indptr(data, indices, indptr, shape)
     indices, data = indices[:stored], data[:stored]
-    if stored and (indices.min() < 0 or indices.max() >= d):
-        raise ValueError(f"X has a block with column numbers outside 0..{d - 1}")
+    check_columns(indices, shape[1])
     return CSR(
         frozen(aligned(indptr.astype(np.uint32))),
-        frozen(aligned(_as_columns(indices, d, narrow))),
+        frozen(aligned(_as_columns(indices, shape[1], narrow))),
         frozen(aligned(np.ascontiguousarray(_as_values(data, narrow)))),
     )
 
@@ -262,9 +272,14 @@ def _as_values(values: np.ndarray, narrow: bool) -> np.ndarray:
         result = values.astype(np.float64, copy=False)
         if narrow or kind != "f":
             result = _narrowed(result)
-    if not _all_finite(result):
-        raise ValueError("X contains NaN or infinity; wanted finite numbers only")
+    check_finite(result)
     return result
+
+
+def _as_own_values(values: np.ndarray) -> np.ndarray:
+    """Copy checked values, to float32 where no bit is lost by it."""
+    short = values if values.dtype == np.float32 else _narrowed(values)
+    return values.copy() if short is values else short
 
 
 def _narrowed(values: np.ndarray) -> np.ndarray:
@@ -275,10 +290,3 @@ def _narrowed(values: np.ndarray) -> np.ndarray:
             return values
         short = values.astype(np.float32)
         return short if np.array_equal(short, values) else values
-
-
-def _all_finite(values: np.ndarray) -> bool:
-    # a sum is one cheap pass and finite for all but strange data; look closer only then
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.add.reduce(values, axis=None, dtype=np.float64) if values.size else 0.0
-    return bool(np.isfinite(total)) or bool(np.all(np.isfinite(values)))

@@ -7,6 +7,7 @@ event loop, and every outcome is an answer or an exception.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import distributed
@@ -15,10 +16,11 @@ from distributed.comm import CommClosedError
 from distributed.protocol import to_serialize
 
 from dask_s3vm import _config
+from dask_s3vm.engine.watch import Watch, gathered, tick
 from dask_s3vm.exceptions import EngineError, WorkerLostError
 
-#: How often, in seconds, to ask whether a worker that has not answered is still there.
-WATCH = 2.0
+#: False only to measure what the watch costs.
+WATCHED = True
 
 #: What a dask future raises when a worker or what it held is gone. Not any OSError: a task of the
 #: user's graph may raise one of its own, for a file that is not there.
@@ -27,32 +29,33 @@ LOST = (
     CommClosedError,
     distributed.CancelledError,
     distributed.scheduler.KilledWorker,
+    WorkerLostError,
 )
 
 
 class RemoteActor:
     """An actor on a worker, by the future that keeps it there."""
 
-    def __init__(self, client: distributed.Client, future: distributed.Future) -> None:
-        actor = future.result()
+    def __init__(
+        self, client: distributed.Client, future: distributed.Future, actor: Any, direct: bool
+    ) -> None:
         self.future = future
-        self._key = actor.key
-        self._address = actor._address
-        self._rpc = client.rpc(self._address)
-        if not client.sync(_reachable, self._rpc):
-            self._rpc = ProxyRPC(client.scheduler, self._address)
+        self.key = actor.key
+        self.address: str = actor._address
+        rpc = client.rpc(self.address)
+        self._rpc = rpc if direct else ProxyRPC(client.scheduler, self.address)
 
     async def call(self, method: str, args: tuple[Any, ...]) -> Any:
         """Call a method; raises what it raises, or `WorkerLostError`."""
         try:
             answer = await self._rpc.actor_execute(
-                actor=self._key,
+                actor=self.key,
                 function=method,
                 args=[to_serialize(arg) for arg in args],
                 kwargs={},
             )
         except (*LOST, OSError, KeyError) as error:  # KeyError: the worker knows no such actor
-            raise WorkerLostError(f"worker {self._address} is gone: {error!r}") from error
+            raise WorkerLostError(f"worker {self.address} is gone: {error!r}") from error
         except Exception as error:
             raise EngineError(f"a round could not be sent or answered: {error!r}") from error
         if answer["status"] != "OK":
@@ -64,36 +67,88 @@ class RemoteActor:
         return self.future.status not in ("finished", "pending")
 
 
+def remote_actors(
+    client: distributed.Client, futures: Sequence[distributed.Future]
+) -> list[RemoteActor]:
+    """Wait for actors, and find out how to call each."""
+    actors = gathered(client, futures)
+    direct = client.sync(_reachable, client, {actor._address for actor in actors})
+    return [
+        RemoteActor(client, future, actor, direct[actor._address])
+        for future, actor in zip(futures, actors, strict=True)
+    ]
+
+
 def call_all(
-    client: distributed.Client, actors: list[RemoteActor], method: str, args: tuple[Any, ...]
+    client: distributed.Client,
+    actors: Sequence[RemoteActor],
+    method: str,
+    args: tuple[Any, ...],
+    patience: float | None = None,
 ) -> list[Any]:
-    """Call a method of every actor at once; answers in their order."""
-    return client.sync(_call_all, actors, method, args)
+    """Call a method of every actor at once; answers in their order.
+
+    patience : seconds after which to raise `TimeoutError`; None for those of the watch.
+    """
+    return client.sync(_call_all, client, actors, method, args, callback_timeout=patience)
 
 
-async def _call_all(actors: list[RemoteActor], method: str, args: tuple[Any, ...]) -> list[Any]:
+def call_each(
+    client: distributed.Client, actors: Sequence[RemoteActor], method: str, args: tuple[Any, ...]
+) -> list[Any]:
+    """As `call_all`, but a lost worker is an answer: its `WorkerLostError`."""
+    return client.sync(_call_each, client, actors, method, args)
+
+
+async def _call_all(
+    client: distributed.Client, actors: Sequence[RemoteActor], method: str, args: tuple[Any, ...]
+) -> list[Any]:
+    if not WATCHED:
+        return await asyncio.gather(*(actor.call(method, args) for actor in actors))
     calls = [asyncio.ensure_future(actor.call(method, args)) for actor in actors]
-    pending = set(calls)
+    pending, watch = set(calls), None
     try:
         while pending:
             done, pending = await asyncio.wait(
-                pending, timeout=WATCH, return_when=asyncio.FIRST_EXCEPTION
+                pending, timeout=tick(), return_when=asyncio.FIRST_EXCEPTION
             )
             for call in done:
                 call.result()
-            for actor, call in zip(actors, calls, strict=True):
-                if call in pending and actor.lost():
-                    raise WorkerLostError("a worker of this fit is gone")
+            if not pending:
+                break
+            waited = [actor for actor, call in zip(actors, calls, strict=True) if call in pending]
+            for actor in waited:
+                if actor.lost():
+                    raise WorkerLostError(f"worker {actor.address} is gone")
+            watch = watch or Watch(client)
+            await watch.look({actor.address for actor in waited})
     finally:
         for call in pending:
             call.cancel()
     return [call.result() for call in calls]
 
 
-async def _reachable(rpc: Any) -> bool:
-    """Whether a worker answers when it is called directly."""
-    try:
-        await asyncio.wait_for(rpc.identity(), _config.connect_timeout())
-    except (*LOST, OSError):
-        return False
-    return True
+async def _call_each(
+    client: distributed.Client, actors: Sequence[RemoteActor], method: str, args: tuple[Any, ...]
+) -> list[Any]:
+    async def one(actor: RemoteActor) -> Any:
+        try:
+            return (await _call_all(client, [actor], method, args))[0]
+        except WorkerLostError as error:
+            return error
+
+    return await asyncio.gather(*(one(actor) for actor in actors))
+
+
+async def _reachable(client: distributed.Client, addresses: set[str]) -> dict[str, bool]:
+    """Which workers answer when they are called directly."""
+
+    async def one(address: str) -> bool:
+        try:
+            await asyncio.wait_for(client.rpc(address).identity(), _config.connect_timeout())
+        except (*LOST, OSError):
+            return False
+        return True
+
+    order = sorted(addresses)
+    return dict(zip(order, await asyncio.gather(*map(one, order)), strict=True))

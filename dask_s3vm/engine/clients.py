@@ -1,10 +1,15 @@
 """Which dask client is in charge, and whether its workers can do our work."""
 
+import time
+from collections.abc import Collection
+from typing import Any
+
 import dask.config
 import distributed
 
 from dask_s3vm import _config
 from dask_s3vm._version import __version__
+from dask_s3vm.engine.watch import cluster_state, watched
 from dask_s3vm.exceptions import EngineError, VersionMismatchError
 
 _LOCAL = ("sync", "synchronous", "single-threaded", "threads", "threading", "processes")
@@ -34,17 +39,35 @@ def current_client() -> distributed.Client | None:
     return client
 
 
-def worker_threads(client: distributed.Client) -> dict[str, int]:
-    """Return the threads of each worker, by address, once all are found to run this version."""
-    try:
-        client.wait_for_workers(1, timeout=_config.connect_timeout())
-    except TimeoutError as error:
-        raise EngineError(
-            f"the scheduler at {client.scheduler.address} has no worker "
-            f"(waited {_config.connect_timeout():g} s); start one with `dask worker ADDRESS`"
-        ) from error
-    _check_versions(client)
-    return dict(sorted(client.nthreads().items()))
+def worker_threads(
+    client: distributed.Client, known: Collection[str] = (), patience: float | None = None
+) -> dict[str, int]:
+    """Return the threads of each worker, by address, once all are found to run this version.
+
+    known : addresses of workers that have been looked at before.
+    patience : seconds to wait for a first worker; default s3vm.connect-timeout.
+    """
+    patience = _config.connect_timeout() if patience is None else patience
+    deadline = time.monotonic() + patience
+    while not (found := running_workers(cluster_state(client))):
+        if time.monotonic() > deadline:
+            raise EngineError(
+                f"the scheduler at {client.scheduler.address} has no worker "
+                f"(waited {patience:g} s); start one with `dask worker ADDRESS`"
+            )
+        time.sleep(0.1)
+    check_versions(client, [address for address in found if address not in known])
+    return found
+
+
+def running_workers(state: dict[str, Any]) -> dict[str, int]:
+    """Threads of the workers that take on work, by address, of what a scheduler says."""
+    workers = state["workers"].items()
+    return {
+        address: about["nthreads"]
+        for address, about in sorted(workers)
+        if about.get("status", "running") == "running" and about["nthreads"] > 0
+    }
 
 
 def _inside_task() -> bool:
@@ -61,8 +84,14 @@ def _worker_version() -> str:
     return dask_s3vm.__version__
 
 
-def _check_versions(client: distributed.Client) -> None:
-    found = client.run(_worker_version, on_error="return")
+def check_versions(client: distributed.Client, workers: list[str]) -> None:
+    """Raise `VersionMismatchError` if one of some workers runs another version."""
+    if not workers:
+        return
+    found = watched(
+        client,
+        lambda: client.run(_worker_version, workers=workers, on_error="return", asynchronous=True),
+    )
     wrong = {
         worker: version
         for worker, version in found.items()

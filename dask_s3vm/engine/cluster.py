@@ -9,32 +9,51 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import distributed
 
 from dask_s3vm import _config
-from dask_s3vm.engine.calls import RemoteActor, call_all
-from dask_s3vm.engine.group import Group, Operation
+from dask_s3vm.engine.budget import Budget
+from dask_s3vm.engine.calls import RemoteActor, call_all, call_each
+from dask_s3vm.engine.census import Census
+from dask_s3vm.engine.clients import check_versions, worker_threads
+from dask_s3vm.engine.group import Operation
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.shard import drop_state
-from dask_s3vm.engine.tree import Node, Parts, cover, sum_nodes
-from dask_s3vm.exceptions import EngineError, WorkerLostError
+from dask_s3vm.engine.spread import Holdings, hand_out, rebalance
+from dask_s3vm.engine.tree import Node, Parts, cover_all, sum_nodes
+from dask_s3vm.exceptions import (
+    EngineError,
+    LineageError,
+    SchedulerLostError,
+    VersionMismatchError,
+    WorkerLostError,
+)
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Places the shards on the workers that there are, and returns the groups in order.
-Place = Callable[[], list["ActorGroup"]]
+#: False only to measure what steps as transactions cost.
+TRANSACTIONS = True
+
+#: Shards move to workers that have joined only after this many times the time that it last took.
+REST = 10.0
 
 
 class ActorGroup:
-    """Shards `first` to `stop` of `n_shards`, in a group that lives on a worker."""
+    """Shards of some numbers, in a group that lives on a worker."""
 
-    def __init__(self, actor: RemoteActor, first: int, stop: int, n_shards: int) -> None:
+    def __init__(self, actor: RemoteActor, numbers: list[int], n_shards: int) -> None:
         self.actor = actor
-        self._nodes = cover(first, stop, n_shards)
+        self._n_shards = n_shards
+        self.hold(numbers)
+
+    def hold(self, numbers: list[int]) -> None:
+        """Have these shards from now on."""
+        self.numbers = sorted(numbers)
+        self._nodes = cover_all(self.numbers, self._n_shards)
 
     def by_node(self, parts: Parts) -> Iterator[tuple[Node, Parts]]:
         """Sort the flat answer to `sum` by the nodes of the tree."""
@@ -43,25 +62,16 @@ class ActorGroup:
             yield node, parts[number * size : (number + 1) * size]
 
 
-def submit_group(
-    client: distributed.Client,
-    shards: list[distributed.Future],
-    n_shards: int,
-    worker: str,
-    n_threads: int,
-    key: str,
-) -> distributed.Future:
-    """Make an actor of shards that are on a worker, or on their way to it."""
-    return client.submit(
-        Group,
-        shards,
-        n_shards,
-        n_threads,
-        key=key,
-        actor=True,
-        workers=[worker],
-        allow_other_workers=True,  # a pinned task whose worker dies would wait for ever
-    )
+class ShardMaker(Protocol):
+    """Makes shards on workers, from their source: the same ones wherever they end up."""
+
+    def assign(self, threads: dict[str, int]) -> Holdings:
+        """Say who gets which shards at first."""
+        ...
+
+    def build(self, shards: Holdings, threads: dict[str, int], epoch: int) -> list[ActorGroup]:
+        """Make shards, and hand them to new actors; raises `WorkerLostError`."""
+        ...
 
 
 class ClusterEngine:
@@ -70,31 +80,44 @@ class ClusterEngine:
     Parameters
     ----------
     client : the client of the cluster.
-    place : puts the shards on the workers that there are; called again after a loss. Shards are
-        made from their source anew, so they are the same wherever they end up.
+    maker : makes shards.
     layout : how the data lies in shards.
     """
 
-    def __init__(self, client: distributed.Client, place: Place, layout: Layout) -> None:
+    def __init__(self, client: distributed.Client, maker: ShardMaker, layout: Layout) -> None:
         self.layout = layout
         self.rounds = 0
         self.generation = -1  # 0 once the shards are placed
         self._client = client
-        self._place = place
-        self._groups: list[ActorGroup] = []
+        self._maker = maker
+        self._groups: dict[str, ActorGroup] = {}  # by address, in the order of first shards
+        self._whole = False
+        self._epoch = 0
         self._prepared: dict[str, tuple[Operation, tuple[Any, ...]]] = {}
         self._stepping = False
-        self.step(lambda: None)
+        self._budget = Budget()
+        self._census = Census(client)
+        self._rest_until = 0.0
+        try:
+            self.step(lambda: None)
+        except BaseException:
+            self.close()
+            raise
 
     def sum(self, op: Operation, *args: Any) -> Parts:
         """See `Engine.sum`."""
-        answers = zip(self._groups, self._call("sum", op, *args), strict=True)
+        answers = zip(self._groups.values(), self._call("sum", op, *args), strict=True)
         nodes = itertools.chain.from_iterable(group.by_node(parts) for group, parts in answers)
         return sum_nodes(nodes, self.layout.n_shards)
 
     def each(self, op: Operation, *args: Any) -> list[Any]:
         """See `Engine.each`."""
-        return [result for answer in self._call("each", op, *args) for result in answer]
+        results: list[Any] = [None] * self.layout.n_shards
+        answers = self._call("each", op, *args)
+        for group, answer in zip(self._groups.values(), answers, strict=True):
+            for number, result in zip(group.numbers, answer, strict=True):
+                results[number] = result
+        return results
 
     def prepare(self, name: str, op: Operation, *args: Any) -> None:
         """See `Engine.prepare`."""
@@ -113,9 +136,10 @@ class ClusterEngine:
     def step(self, advance: Callable[[], T]) -> T:
         """See `Engine.step`: a step that meets a lost worker is started again.
 
-        A step within a step is part of it: the outer one starts again as a whole.
+        Groups that are left keep their rows; the shards of the lost one are made again, by
+        others. A step within a step is part of it: the outer one starts again as a whole.
         """
-        if self._stepping:
+        if self._stepping or not (TRANSACTIONS or self.generation < 0):
             return advance()
         self._stepping = True
         try:
@@ -123,43 +147,145 @@ class ClusterEngine:
         finally:
             self._stepping = False
 
+    def progress(self) -> None:
+        """See `Engine.progress`."""
+        self._budget.progress()
+
     def close(self) -> None:
         """See `Engine.close`."""
-        with contextlib.suppress(EngineError):  # a worker may be gone, which does as well
-            self._call("close")
-        self._let_go()
+        groups, self._groups, self._whole = list(self._groups.values()), {}, False
+        with contextlib.suppress(Exception):  # whoever is gone has let go
+            call_all(self._client, [group.actor for group in groups], "close", (), patience=2.0)
+        with contextlib.suppress(Exception):
+            self._client.cancel([group.actor.future for group in groups])
 
     def _attempt(self, advance: Callable[[], T]) -> T:
-        attempts = _config.recovery_attempts()
-        for attempt in range(attempts + 1):
+        while True:
             try:
-                if not self._groups:
+                if not self._whole:
                     self._settle()
-                return advance()
+                elif self._census.due():
+                    self._welcome()
+                result = advance()
+            except LineageError:
+                raise
             except WorkerLostError as error:
-                self._let_go()
-                if attempt == attempts:
+                self._whole = False
+                self._budget.spend(error)
+            except Exception as error:
+                if self._client.status in ("running", None) or isinstance(error, EngineError):
                     raise
-                logger.warning("%s; placing the rows again (%d)", error, attempt + 1)
-                time.sleep(0.5 * attempt)  # workers that are restarted need a moment
-        raise AssertionError("unreachable")
-
-    def _let_go(self) -> None:
-        """Let the scheduler forget the groups, whoever still holds one."""
-        futures = [group.actor.future for group in self._groups]
-        self._groups = []
-        self._client.cancel(futures)
+                raise SchedulerLostError(
+                    f"the connection to the scheduler is lost: {error!r}"
+                ) from error
+            else:
+                self._budget.progress()
+                return result
 
     def _settle(self) -> None:
-        """Place all shards, and put back the row state that lasts."""
-        self._groups = self._place()
-        self.generation += 1
+        """Have all shards placed: all at first, later those that are missing."""
+        first = self.generation < 0
+        self._epoch += 1
+        self._drop_lost()
+        patience = _config.connect_timeout() if first else _config.replacement_timeout()
+        threads = worker_threads(self._client, self._groups, patience)
+        held = self._held()
+        missing = sorted(set(range(self.layout.n_shards)).difference(*held.values()))
+        if len(missing) == self.layout.n_shards:
+            shards = self._maker.assign(threads)
+        else:
+            shards = hand_out(missing, threads, held)
+        if shards:
+            self._take_in(self._maker.build(shards, threads, self._epoch))
+        if not first:
+            logger.warning("%d of %d shards placed again", len(missing), self.layout.n_shards)
+        self._restore()
+
+    def _welcome(self) -> None:
+        """Move a fair share of the shards to workers that have joined, if that is worth it."""
+        threads = self._census.workers()
+        joined = [address for address in threads if address not in self._groups]
+        if not joined or time.monotonic() < self._rest_until:
+            return
+        moving = rebalance(threads, self._held())
+        if not moving:
+            return
+        began = time.monotonic()
+        try:
+            check_versions(self._client, joined)
+            fresh = self._maker.build(moving, threads, self._epoch + 1)
+        except (VersionMismatchError, LineageError, WorkerLostError) as error:
+            logger.warning("workers that joined are not used: %s", error)
+            self._rest_until = time.monotonic() + max(60.0, REST * (time.monotonic() - began))
+            return
+        self._epoch += 1
+        self._whole = False  # until all of what follows is done
+        self._drop_lost()
+        moved = {number for group in fresh for number in group.numbers}
+        for group in list(self._groups.values()):
+            self._shed(group, [number for number in group.numbers if number in moved])
+        self._take_in(fresh)
+        self._restore()
+        self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
+        logger.info("%d shards moved to %d workers that joined", len(moved), len(joined))
+
+    def _held(self) -> Holdings:
+        return {address: group.numbers for address, group in self._groups.items()}
+
+    def _drop_lost(self) -> None:
+        """Begin an epoch: groups that are left forget all row state, others are dropped."""
+        groups = list(self._groups.values())
+        answers = call_each(
+            self._client, [group.actor for group in groups], "reset", (self._epoch,)
+        )
+        lost = [
+            group
+            for group, answer in zip(groups, answers, strict=True)
+            if isinstance(answer, WorkerLostError)
+        ]
+        self._let_go(lost)
+
+    def _let_go(self, groups: list[ActorGroup]) -> None:
+        """Let the scheduler forget groups, whoever still holds one."""
+        for group in groups:
+            self._groups.pop(group.actor.address, None)
+        if groups:
+            self._client.cancel([group.actor.future for group in groups])
+
+    def _shed(self, group: ActorGroup, numbers: list[int]) -> None:
+        """Have a group let go of shards."""
+        if not numbers:
+            return
+        left = sorted(set(group.numbers).difference(numbers))
+        if not left:
+            call_all(self._client, [group.actor], "close", ())
+            self._let_go([group])
+            return
+        call_all(self._client, [group.actor], "shed", (numbers,))
+        group.hold(left)
+
+    def _take_in(self, fresh: list[ActorGroup]) -> None:
+        """Add new groups; one on a worker that has a group already becomes part of that."""
+        for group in fresh:
+            home = self._groups.setdefault(group.actor.address, group)
+            if home is not group:
+                call_all(self._client, [home.actor], "absorb", ([group.actor.key],))
+                home.hold(home.numbers + group.numbers)
+                self._client.cancel([group.actor.future])
+        order = sorted(self._groups.items(), key=lambda item: item[1].numbers[0])
+        self._groups = dict(order)
+
+    def _restore(self) -> None:
+        """Put back the row state that lasts, on all shards."""
         for op, args in self._prepared.values():
             self.each(op, *args)
+        self.generation += 1
+        self._whole = True
 
     def _call(self, method: str, *args: Any) -> list[Any]:
         self.rounds += 1
-        return call_all(self._client, [group.actor for group in self._groups], method, args)
+        actors = [group.actor for group in self._groups.values()]
+        return call_all(self._client, actors, "run", (self._epoch, method, *args))
 
     def __repr__(self) -> str:
         return f"<ClusterEngine: {self.layout.n_shards} shards on {len(self._groups)} workers>"

@@ -11,7 +11,7 @@ from dask_s3vm.engine.blocks import column_type
 from dask_s3vm.kernels.warm import warm
 
 
-def compile_meanwhile(client: distributed.Client | None, X: da.Array) -> Any:
+def compile_meanwhile(client: distributed.Client | None, workers: list[str], X: da.Array) -> Any:
     """Start compiling for rows like those that X is said to have; a wrong guess does no harm.
 
     On workers, keep what is returned until the rows are there. With a filled cache this takes
@@ -23,7 +23,7 @@ def compile_meanwhile(client: distributed.Client | None, X: da.Array) -> Any:
         return None
     return [
         client.submit(warm, *kind, workers=[worker], allow_other_workers=True, pure=False)
-        for worker in client.nthreads()
+        for worker in workers
     ]
 
 

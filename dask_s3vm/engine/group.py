@@ -4,31 +4,31 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from dask_s3vm.engine import memory
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.engine.tree import Parts, TreeSum, cover
+from dask_s3vm.engine.tree import Parts, TreeSum, cover_all
 
 #: What a round runs on a shard: op(shard, *args).
 Operation = Callable[..., Any]
 
 
 class Group:
-    """Consecutive shards that live in this process; on a cluster, a dask actor.
+    """Shards that live in this process.
 
     Parameters
     ----------
-    shards : consecutive shards, in order.
+    shards : shards, in order.
     n_shards : number of shards of the whole data, over all groups.
     n_threads : threads to run over them; kernels release the GIL.
     """
 
     def __init__(self, shards: list[Shard], n_shards: int, n_threads: int) -> None:
-        self._shards = shards
-        first, stop = shards[0].number, shards[-1].number + 1
-        self._nodes = cover(first, stop, n_shards)
-        self._helpers = min(n_threads, len(shards)) - 1
+        memory.learn_limit()
+        self._n_shards = n_shards
+        self._n_threads = n_threads
+        self._shards: list[Shard] = []
         self._pool: ThreadPoolExecutor | None = None
-        if self._helpers > 0:
-            self._pool = ThreadPoolExecutor(self._helpers, thread_name_prefix="s3vm")
+        self._hold(shards)
 
     @property
     def shards(self) -> list[Shard]:
@@ -66,6 +66,14 @@ class Group:
         if self._pool is not None:
             self._pool.shutdown()
 
+    def _hold(self, shards: list[Shard]) -> None:
+        """Have these shards from now on."""
+        self._shards = sorted(shards, key=lambda shard: shard.number)
+        self._nodes = cover_all([shard.number for shard in self._shards], self._n_shards)
+        self._helpers = min(self._n_threads, len(shards)) - 1
+        if self._helpers > 0 and self._pool is None:
+            self._pool = ThreadPoolExecutor(self._n_threads - 1, thread_name_prefix="s3vm")
+
     def _spread(self, work: Callable[[Shard], None]) -> None:
         """Share the shards out to the threads, this one included."""
         queue = iter(self._shards)
@@ -85,4 +93,7 @@ class Group:
 def _drain(queue: Iterator[Shard], work: Callable[[Shard], None]) -> None:
     # a list iterator hands out each item once, also to several threads
     for shard in queue:
-        work(shard)
+        try:
+            work(shard)
+        finally:
+            shard.rest()

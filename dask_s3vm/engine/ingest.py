@@ -16,7 +16,9 @@ from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, as_labels, as_weights, make_block, row_count
 from dask_s3vm.engine.clients import current_client, worker_threads
 from dask_s3vm.engine.compiling import compile_meanwhile
-from dask_s3vm.engine.placement import ClusterSource, computed_blocks, scattered_blocks
+from dask_s3vm.engine.computing import compute_all
+from dask_s3vm.engine.lazy import delayed_blocks
+from dask_s3vm.engine.placement import ClusterSource, ComputedBlocks, ScatteredBlocks
 from dask_s3vm.engine.sources import Columns, LocalSource, Source
 
 
@@ -52,26 +54,36 @@ def ingest(
     )
     if is_dask(X):
         lazy = _lazy_blocks(X, y, sample_weight)
-        if client is not None:
-            worker_threads(client)
-        compiling = compile_meanwhile(client, X)
+        workers = [] if client is None else list(worker_threads(client))
+        compiling = compile_meanwhile(client, workers, X)
         if client is None:
             return LocalSource(list(dask.compute(*lazy)), columns, own=True)
-        source = ClusterSource(client, computed_blocks(client, lazy), columns)
+        source = ClusterSource(client, ComputedBlocks(client, lazy), columns)
         del compiling
         small = sum(fact.nbytes for fact in source.facts) <= _config.local_bytes()
         return source.gather() if small else source
-    block = make_block(X, _computed(y), _computed(sample_weight), narrow=False)
+    mapped = block_map is None and _config.mapped() != "never"
+    columns_beside = _computed(y), _computed(sample_weight)
+    block = make_block(X, *columns_beside, narrow=False, mapped=mapped)
     columns.check(row_count(block.rows))
     nbytes = plan.facts_of(block).nbytes
     if block_map is not None:
         nbytes = row_count(block.rows) * block_map.row_bytes
     if client is not None and nbytes > _config.local_bytes():
-        worker_threads(client)
-        return ClusterSource(client, scattered_blocks(client, block, nbytes, block_map), columns)
+        n_workers = len(worker_threads(client))
+        blocks = ScatteredBlocks(client, block, n_workers, nbytes, block_map)
+        return ClusterSource(client, blocks, columns)
     if block_map is not None:
         return LocalSource([block_map(block, _config.local_threads())], columns, own=True)
     return LocalSource([block], columns, own=False)
+
+
+def survey(X: Any, y: Any = None) -> list[plan.Facts]:
+    """Look at the data as `ingest` does, but keep none of it."""
+    if not is_dask(X):
+        return [plan.facts_of(make_block(X, narrow=False, mapped=_config.mapped() != "never"))]
+    measure = dask.delayed(plan.facts_of, pure=False)
+    return list(compute_all([measure(block) for block in _lazy_blocks(X, y, None)]))
 
 
 def is_dask(value: Any) -> bool:
@@ -81,7 +93,7 @@ def is_dask(value: Any) -> bool:
 
 def _computed(values: Any) -> Any:
     """Compute a dask column beside in-memory rows; one that is in memory is kept elsewhere."""
-    return values.compute() if is_dask(values) else None
+    return compute_all([values])[0] if is_dask(values) else None
 
 
 def _lazy_blocks(X: da.Array, y: Any, sample_weight: Any) -> list[Any]:
@@ -92,11 +104,10 @@ def _lazy_blocks(X: da.Array, y: Any, sample_weight: Any) -> list[Any]:
         X = X.rechunk({1: -1})
     if X.numblocks[0] == 0 or 0 in X.shape:
         raise ValueError(f"X is empty: it has shape {X.shape}; wanted at least one row and column")
-    make = dask.delayed(make_block, pure=False)
     labels = _chunks_beside(X, y, "y")
     weights = _chunks_beside(X, sample_weight, "sample_weight")
     rows = X.to_delayed().ravel()
-    return [make(*chunks) for chunks in zip(rows, labels, weights, strict=True)]
+    return delayed_blocks(rows, labels, weights, mapped=_config.mapped() != "never")
 
 
 def _chunks_beside(X: da.Array, column: Any, name: str) -> list[Any]:

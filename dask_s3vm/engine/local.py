@@ -54,6 +54,9 @@ class LocalEngine:
         """See `Engine.step`."""
         return advance()
 
+    def progress(self) -> None:
+        """See `Engine.progress`; nothing is ever tried again."""
+
     def close(self) -> None:
         """See `Engine.close`."""
         self._group.close()

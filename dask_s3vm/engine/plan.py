@@ -11,7 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dask_s3vm.engine.blocks import MAX_ENTRIES, Block, column_type, row_costs, row_count
+from dask_s3vm.engine.blocks import (
+    MAX_ENTRIES,
+    Block,
+    column_type,
+    opened,
+    row_costs,
+    row_count,
+    slice_rows,
+)
+from dask_s3vm.engine.mapped import MappedRows
 from dask_s3vm.engine.shard import Piece
 from dask_s3vm.kernels.rows import CSR
 
@@ -27,7 +36,10 @@ ROWS_TO_COUNT = 16_384
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of one block: sizes, and the values that labels take in it."""
+    """What is known of one block: sizes, and the values that labels take in it.
+
+    mapped : whether its rows can stay in their file; true where there is nothing to store.
+    """
 
     n_rows: int
     n_features: int
@@ -35,6 +47,7 @@ class Facts:
     nbytes: int
     sparse: bool
     labels: np.ndarray | None
+    mapped: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,7 @@ class Layout:
     starts : first row of each shard, and `n_rows` at the end.
     order : original number of each internal column, or None where they are the same.
     sparse : whether shards are sparse: if any block of the data is.
+    mapped : whether shards are views of files: each of rows of one block, as the file has them.
     """
 
     n_rows: int
@@ -54,6 +68,7 @@ class Layout:
     starts: tuple[int, ...]
     order: np.ndarray | None
     sparse: bool
+    mapped: bool = False
 
     @property
     def n_shards(self) -> int:
@@ -78,16 +93,18 @@ class Layout:
 
 def facts_of(block: Block) -> Facts:
     """Measure a block."""
-    costs = int(row_costs(block.rows).sum())
-    arrays = block.rows if isinstance(block.rows, CSR) else (block.rows,)
-    labels = None if block.labels is None else np.unique(block.labels)
+    rows, n_rows = block.rows, row_count(block.rows)
+    costs = int(row_costs(rows).sum())
+    arrays = rows if isinstance(rows, CSR) else (rows,)
+    mapped = isinstance(rows, MappedRows)
     return Facts(
-        row_count(block.rows),
+        n_rows,
         block.n_features,
         costs,
         sum(array.nbytes for array in arrays),
-        isinstance(block.rows, CSR),
-        labels,
+        rows.indptr is not None if isinstance(rows, MappedRows) else isinstance(rows, CSR),
+        None if block.labels is None else np.unique(block.labels),
+        mapped or n_rows == 0 or (isinstance(rows, CSR) and len(rows.indices) == 0),
     )
 
 
@@ -97,6 +114,39 @@ def equal_shares(facts: list[Facts], shard_bytes: int) -> tuple[int, int, list[i
     total = sum(costs)
     n_shards = shard_count(total, facts[0].n_features, shard_bytes)
     return total, n_shards, [int(offset) for offset in np.cumsum([0, *costs[:-1]])]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a block must know to find its cuts.
+
+    It begins at cost `offset` of `total`, which is cut into `n_shards`, the first of them number
+    `first`.
+    """
+
+    offset: int
+    total: int
+    n_shards: int
+    first: int
+
+
+def shares(facts: list[Facts], shard_bytes: int, mapped: bool) -> tuple[list[Share], int]:
+    """Find the share of each block, and the number of shards.
+
+    Rows that are mapped cannot be put together: every block is cut for itself, so that the shards
+    follow from the data and from the batches in which its files hold it.
+    """
+    if not mapped:
+        total, n_shards, offsets = equal_shares(facts, shard_bytes)
+        return [Share(offset, total, n_shards, 0) for offset in offsets], n_shards
+    target = max(shard_bytes // BYTES_PER_ENTRY, 16 * (facts[0].n_features + 1))
+    counts = [round(fact.cost / target) or 1 if fact.n_rows else 0 for fact in facts]
+    ends = np.cumsum([0, *counts])
+    found = [
+        Share(0, fact.cost, count, int(first))
+        for fact, count, first in zip(facts, counts, ends, strict=False)
+    ]
+    return found, int(ends[-1])
 
 
 def column_order(
@@ -118,10 +168,12 @@ def column_order(
     return order_columns(np.sum(count(head), axis=0))
 
 
-def layout_of(facts: list[Facts], starts: tuple[int, ...], order: np.ndarray | None) -> Layout:
+def layout_of(
+    facts: list[Facts], starts: tuple[int, ...], order: np.ndarray | None, mapped: bool = False
+) -> Layout:
     """Put together what has been found out."""
     sparse = any(fact.sparse for fact in facts)
-    return Layout(starts[-1], facts[0].n_features, starts, order, sparse)
+    return Layout(starts[-1], facts[0].n_features, starts, order, sparse, mapped)
 
 
 def shard_count(cost: int, n_features: int, shard_bytes: int) -> int:
@@ -153,6 +205,12 @@ def cut_points(block: Block, offset: int, total: int, n_shards: int) -> list[tup
     return [(int(numbers[i]), int(i)) for i in firsts]
 
 
+def cut_block(block: Block, share: Share) -> list[tuple[int, int]]:
+    """Cut a block by its share; see `cut_points`."""
+    cuts = cut_points(block, share.offset, share.total, share.n_shards)
+    return [(share.first + number, row) for number, row in cuts]
+
+
 def assign_pieces(
     cuts: list[list[tuple[int, int]]], sizes: list[int], n_shards: int
 ) -> tuple[list[list[Piece]], tuple[int, ...]]:
@@ -174,10 +232,10 @@ def assign_pieces(
 
 def count_columns(block: Block, n_rows: int) -> np.ndarray:
     """Count how often each column is not zero in the first `n_rows` rows of a block."""
-    if not isinstance(block.rows, CSR):
-        return np.count_nonzero(block.rows[:n_rows], axis=0)
-    stored = int(block.rows.indptr[n_rows])
-    return np.bincount(block.rows.indices[:stored], minlength=block.n_features)
+    head = opened(slice_rows(block.rows, 0, n_rows))
+    if not isinstance(head, CSR):
+        return np.count_nonzero(head, axis=0)
+    return np.bincount(head.indices, minlength=block.n_features)
 
 
 def order_columns(counts: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ What a piece gives must follow from its arguments alone: then it does not matter
 which order, or how often it is done again because a worker was lost.
 """
 
+import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Generator, Sequence
@@ -13,9 +14,10 @@ from typing import Any
 import distributed
 
 from dask_s3vm import _config
+from dask_s3vm.engine.budget import Budget
 from dask_s3vm.engine.calls import LOST
 from dask_s3vm.engine.clients import current_client, worker_threads
-from dask_s3vm.exceptions import WorkerLostError
+from dask_s3vm.engine.watch import gathered, next_done, watched
 
 logger = logging.getLogger(__name__)
 
@@ -58,28 +60,34 @@ def _on_workers(
     arguments: Sequence[tuple[Any, ...]],
 ) -> Generator[tuple[int, Any], None, None]:
     missing = set(range(len(arguments)))
-    attempts = _config.recovery_attempts()
-    for attempt in range(attempts + 1):
-        worker_threads(client)  # there are some, and they run this version
+    budget, patience = Budget(), None
+    while missing:
+        worker_threads(client, patience=patience)  # there are some, and they run this version
+        patience = _config.replacement_timeout()
         pending: dict[distributed.Future, int] = {}
         try:
-            held = client.scatter(shared, broadcast=True, hash=False)
+            held = watched(
+                client,
+                lambda: client.scatter(shared, broadcast=True, hash=False, asynchronous=True),
+            )
             token = uuid.uuid4().hex[:12]
             for number in sorted(missing):
                 key = f"s3vm-piece-{token}-{number}"
                 future = client.submit(work, held, *arguments[number], key=key, priority=-number)
                 pending[future] = number
-            for done in distributed.as_completed(list(pending)):
-                result = done.result()  # waits while dask runs a lost piece again
+            coming = distributed.as_completed(list(pending), loop=client.loop)
+            while pending:
+                done = next_done(client, coming)
+                (result,) = gathered(client, [done])  # waits while dask runs a lost piece again
                 number = pending.pop(done)
                 missing.discard(number)
                 done.release()
+                budget.progress()
                 yield number, result
-            return
         # scattered data has no history: with the last worker that holds it, it is lost
         except LOST as error:
-            if attempt == attempts:
-                raise WorkerLostError(f"workers were lost again and again: {error!r}") from error
-            logger.warning("%r; sending the shared data again (%d)", error, attempt + 1)
+            logger.warning("sending the shared data again")
+            budget.spend(error)
         finally:
-            client.cancel(list(pending))
+            with contextlib.suppress(Exception):  # nothing to cancel where nobody answers
+                client.cancel(list(pending))

@@ -57,6 +57,10 @@ class Engine(Protocol):
         """
         ...
 
+    def progress(self) -> None:
+        """Say, within a long step, that starting it again would go on from here."""
+        ...
+
     def close(self) -> None:
         """Let go of the rows."""
         ...

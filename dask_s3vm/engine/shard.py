@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dask_s3vm.engine import memory
 from dask_s3vm.engine.blocks import (
     Block,
     aligned,
     as_sparse,
+    brought_in,
     frozen,
+    opened,
     renumber_columns,
     row_count,
     slice_rows,
     stack_rows,
 )
+from dask_s3vm.engine.mapped import MappedRows
 from dask_s3vm.kernels.rows import CSR, Rows, load_pair, new_pair, pair_output
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ class Shard:
     codes : class number of each row, -1 where unlabelled; None without labels.
     weights : sample weights, or None for ones.
     state : per-row arrays of the problems that are being solved, by name.
+    in_file : where the rows lie, if they are views of a file.
     """
 
     number: int
@@ -45,6 +50,7 @@ class Shard:
     codes: np.ndarray | None = None
     weights: np.ndarray | None = None
     state: dict[str, Any] = field(default_factory=dict)
+    in_file: MappedRows | None = None
 
     @property
     def n_rows(self) -> int:
@@ -60,18 +66,25 @@ class Shard:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in arrays."""
-        held = [self.rows, self.codes, self.weights, *self.state.values()]
+        """Bytes in arrays that are in memory."""
+        rows = self.rows if self.in_file is None else self.in_file.indptr
+        held = [rows, self.codes, self.weights, *self.state.values()]
         return sum({id(array): array.nbytes for array in _arrays_in(held)}.values())
 
     def __sizeof__(self) -> int:
         """Tell dask what the shard really weighs."""
         return object.__sizeof__(self) + self.nbytes
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Take along everything but rows that can be found in their file."""
+        return {**self.__dict__, "rows": None} if self.in_file else self.__dict__
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore; arrays that came over the wire are brought to aligned memory."""
         self.__dict__.update(state)
-        if isinstance(self.rows, CSR):
+        if self.in_file is not None:
+            self.rows = self.in_file.open()
+        elif isinstance(self.rows, CSR):
             self.rows = CSR(*(frozen(aligned(part)) for part in self.rows))
         else:
             self.rows = frozen(aligned(self.rows))
@@ -88,6 +101,15 @@ class Shard:
             pair = buffers[sparse] = new_pair(self.rows, width)
         load_pair(self.rows, pair, v)
         return pair
+
+    def rest(self) -> None:
+        """After a pass: let go of the file's pages if memory is short."""
+        if self.in_file is not None and memory.crowded():
+            self.in_file.release()
+
+    def may_copy(self, share: float) -> bool:
+        """Whether a copy of such a share of the rows fits; it always does where they are held."""
+        return self.in_file is None or memory.room_for_copy(int(share * self.in_file.nbytes))
 
     def take(self, pair: np.ndarray) -> np.ndarray:
         """Copy what a kernel has added up in a pair buffer."""
@@ -153,21 +175,31 @@ def build_shard(
     columns : class numbers and weights that did not come with the blocks.
     own : share no memory with the blocks, so that they can be let go.
     """
-    pieces = [slice_rows(block.rows, low, high) for block, low, high in parts]
-    if layout.sparse:  # the columns of sparse rows may be renumbered: no dense ones among them
-        pieces = [as_sparse(piece) for piece in pieces]
-    rows = pieces[0] if len(pieces) == 1 else stack_rows(pieces)
-    if position is not None and isinstance(rows, CSR):
-        rows = renumber_columns(rows, position)
-    if own and len(pieces) == 1:
-        rows = _copied(rows)
+    found = [slice_rows(block.rows, low, high) for block, low, high in parts]
+    in_file = found[0] if layout.mapped and isinstance(found[0], MappedRows) else None
+    rows = in_file.open() if in_file else _assembled(found, layout, position, own)
     codes, weights = columns
     if codes is None and classes is not None:
         labels = _joined([block.labels for block, _, _ in parts], parts)
         codes = None if labels is None else encode(labels, classes)
     if weights is None:
         weights = _joined([block.weights for block, _, _ in parts], parts)
-    return Shard(number, start, layout.n_features, rows, codes, weights)
+    return Shard(number, start, layout.n_features, rows, codes, weights, in_file=in_file)
+
+
+def _assembled(
+    found: list[Rows | MappedRows], layout: "Layout", position: np.ndarray | None, own: bool
+) -> Rows:
+    """Put rows together in memory."""
+    pieces = [brought_in(rows, layout.n_features) if own else opened(rows) for rows in found]
+    if layout.sparse:  # the columns of sparse rows may be renumbered: no dense ones among them
+        pieces = [as_sparse(piece) for piece in pieces]
+    rows = pieces[0] if len(pieces) == 1 else stack_rows(pieces)
+    if position is not None and isinstance(rows, CSR):
+        rows = renumber_columns(rows, position)
+    if own and len(pieces) == 1 and not isinstance(found[0], MappedRows):
+        rows = _copied(rows)
+    return rows
 
 
 def encode(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:

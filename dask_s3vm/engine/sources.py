@@ -9,8 +9,9 @@ from typing import Protocol
 import numpy as np
 
 from dask_s3vm import _config
-from dask_s3vm.engine import plan
+from dask_s3vm.engine import memory, plan
 from dask_s3vm.engine.blocks import Block
+from dask_s3vm.engine.estimate import DataSize, stays_mapped
 from dask_s3vm.engine.local import LocalEngine
 from dask_s3vm.engine.plan import Facts, Layout
 from dask_s3vm.engine.protocol import Engine
@@ -102,18 +103,19 @@ class LocalSource:
 
     def place(self, classes: np.ndarray | None) -> Engine:
         """See `Source.place`."""
-        total, n_shards, offsets = plan.equal_shares(self._facts, _config.shard_bytes())
-        cuts = [
-            plan.cut_points(self._block(number), offset, total, n_shards)
-            for number, offset in enumerate(offsets)
-        ]
+        threads = {"here": _config.local_threads()}
+        mapped = stays_mapped(DataSize.of(self._facts), {"here": memory.limit_here()}, threads)
+        shares, n_shards = plan.shares(self._facts, _config.shard_bytes(), mapped)
+        cuts = [plan.cut_block(self._block(i), share) for i, share in enumerate(shares)]
         sizes = [fact.n_rows for fact in self._facts]
         pieces, starts = plan.assign_pieces(cuts, sizes, n_shards)
-        order = plan.column_order(
-            self._facts,
-            lambda head: [plan.count_columns(self._block(i), n_rows) for i, n_rows in head],
-        )
-        layout = plan.layout_of(self._facts, starts, order)
+        order = None
+        if not mapped:
+            order = plan.column_order(
+                self._facts,
+                lambda head: [plan.count_columns(self._block(i), n_rows) for i, n_rows in head],
+            )
+        layout = plan.layout_of(self._facts, starts, order, mapped)
         shards = self._build(pieces, layout, classes)
         return LocalEngine(shards, layout, _config.local_threads())
 

@@ -8,7 +8,7 @@ number of workers. A group adds up the subtrees that it holds whole; the client 
 
 import itertools
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,14 @@ def cover(first: int, stop: int, n: int) -> list[Node]:
             middle = (lo + hi) // 2
             stack += [(middle, hi), (lo, middle)]
     return found
+
+
+def cover_all(numbers: Sequence[int], n: int) -> list[Node]:
+    """As `cover`, for any ascending shard numbers."""
+    # a node is a range: it lies within one run of consecutive numbers
+    starts = [i for i, number in enumerate(numbers) if i == 0 or number != numbers[i - 1] + 1]
+    runs = itertools.pairwise([*starts, len(numbers)])
+    return [node for low, high in runs for node in cover(numbers[low], numbers[high - 1] + 1, n)]
 
 
 def node_edges(n: int, n_nodes: int) -> list[int]:

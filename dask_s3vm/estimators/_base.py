@@ -1,7 +1,7 @@
 """What all linear estimators of this package do alike: take rows in, start, keep what was found."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +13,11 @@ from dask_s3vm.estimators._inputs import take_in
 from dask_s3vm.estimators._kernel import KernelParameters
 from dask_s3vm.estimators._labels import class_costs, find_classes
 from dask_s3vm.estimators._linear import LinearClassifier
+from dask_s3vm.estimators._record import check_resumable, recorded
 from dask_s3vm.estimators._resident import Resident
 from dask_s3vm.exceptions import ConvergenceWarning
 from dask_s3vm.features import KernelMap
-from dask_s3vm.methods.base import ClassTotals, LinearSolution, class_totals
+from dask_s3vm.methods.base import ClassTotals, History, LinearSolution, class_totals
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Placed:
     costs : cost of a labelled row by its class.
     start : (k, d + 1) weights to start from, in the user's column order, or None.
     block_rows : number of rows of each block of X.
+    history : of this fit; knows the state of an earlier one to go on from, if there is one.
     """
 
     engine: Engine
@@ -34,6 +36,7 @@ class Placed:
     costs: np.ndarray
     start: np.ndarray | None
     block_rows: tuple[int, ...]
+    history: History
 
     @property
     def positives(self) -> list[int]:
@@ -43,6 +46,11 @@ class Placed:
     def internal_start(self, problem: int) -> np.ndarray | None:
         """Weights to start binary problem number `problem` from, in internal order."""
         return None if self.start is None else self.engine.layout.to_internal(self.start[problem])
+
+
+def n_problems(classes: np.ndarray) -> int:
+    """Number of binary problems: one for two classes, else one for each."""
+    return 1 if len(classes) == 2 else len(classes)
 
 
 class LinearS3VM(KernelParameters, LinearClassifier):
@@ -67,17 +75,20 @@ class LinearS3VM(KernelParameters, LinearClassifier):
         sample_weight: Any,
         supervised: bool = False,
         make_map: Callable[[Any], KernelMap | None] | None = None,
+        lams: Sequence[float] = (),
     ) -> Iterator[Placed]:
         """Check parameters and data, and have the rows in an engine for a while.
 
-        `make_map` is for estimators that have their own way to make a kernel map of checked rows.
+        `make_map` is for estimators that have their own way to make a kernel map of checked rows;
+        `lams` tell a path of models from a single one.
 
         Sets: n_features_in_, feature_names_in_, classes_, n_rounds_, kernel_map_.
         """
         self._validate_params()
         self._check_kernel()
+        check_resumable(self)
         if isinstance(X, Resident):
-            with self._placed_already(X, make_map) as placed:
+            with self._placed_already(X, make_map, lams) as placed:
                 yield placed
             return
         start = self._start()
@@ -94,7 +105,11 @@ class LinearS3VM(KernelParameters, LinearClassifier):
         try:
             totals = class_totals(engine, len(classes))
             costs = class_costs(classes, totals, self.class_weight)
-            yield Placed(engine, classes, totals, costs, start, source.summary.block_rows)
+            about = {"lams": list(lams), "weights": start}
+            with recorded(self, engine, about, n_problems(classes)) as history:
+                yield Placed(
+                    engine, classes, totals, costs, start, source.summary.block_rows, history
+                )
         finally:
             engine.close()
         self.classes_ = classes
@@ -103,7 +118,10 @@ class LinearS3VM(KernelParameters, LinearClassifier):
 
     @contextmanager
     def _placed_already(
-        self, X: Resident, make_map: Callable[[Any], KernelMap | None] | None
+        self,
+        X: Resident,
+        make_map: Callable[[Any], KernelMap | None] | None,
+        lams: Sequence[float],
     ) -> Iterator[Placed]:
         """As `_placed`, on rows that are in an engine and stay there."""
         X.tell(self)
@@ -112,7 +130,9 @@ class LinearS3VM(KernelParameters, LinearClassifier):
         engine, rounds = X.engine, X.engine.rounds
         totals = class_totals(engine, len(X.classes))
         costs = class_costs(X.classes, totals, self.class_weight)
-        yield Placed(engine, X.classes, totals, costs, None, X.block_rows)
+        about = {"lams": list(lams), "weights": None}
+        with recorded(self, engine, about, n_problems(X.classes)) as history:
+            yield Placed(engine, X.classes, totals, costs, None, X.block_rows, history)
         self.classes_ = X.classes
         self.kernel_map_ = X.kernel_map
         self.n_rounds_ = engine.rounds - rounds

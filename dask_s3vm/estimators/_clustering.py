@@ -1,5 +1,6 @@
 """Maximum margin clustering."""
 
+import os
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,8 +17,7 @@ from dask_s3vm.estimators._least_squares import (
     seed_of,
 )
 from dask_s3vm.estimators._linear import LinearModel, beside
-from dask_s3vm.estimators._progress import callbacks_of
-from dask_s3vm.methods.base import History
+from dask_s3vm.estimators._record import check_resumable, recorded
 from dask_s3vm.methods.clustering import ClusterSettings, Split, split_rows
 from dask_s3vm.methods.restarts import SearchSettings
 from dask_s3vm.methods.s2rlsc import Placement
@@ -79,6 +79,9 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         See `S2RLSC`.
     callbacks : callable, sequence of callables or None, default=None
         Called with a row of `history_` as each restart finishes.
+    checkpoint : str, path or None, default=None
+        Directory in which the fit keeps its state, to be gone on with after an interruption; see
+        the README. Removed when the fit is done.
     verbose : bool, default=False
         Show a line of progress on standard error.
 
@@ -135,6 +138,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         "placement": [StrOptions({"auto", "pool", "shards"})],
         "dtype": [StrOptions({"float32", "float64"})],
         "callbacks": [callable, list, tuple, None],
+        "checkpoint": [str, os.PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -161,6 +165,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         placement: str = "auto",
         dtype: str = "float64",
         callbacks: Callbacks = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
@@ -183,6 +188,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         self.placement = placement
         self.dtype = dtype
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> "MaxMarginClustering":
@@ -200,6 +206,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         """
         self._validate_params()
         self._check_kernel()
+        check_resumable(self)
         population = check_population(self.population)
         settings = ClusterSettings(
             self.n_clusters,
@@ -213,7 +220,6 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         search = SearchSettings(
             self.n_restarts, population, self.patience, seed_of(self.random_state)
         )
-        history = History(callbacks_of(self.callbacks, self.verbose))
         source, kernel_map = take_in(self, X, None, None, self._fit_kernel_map)
         try:
             n_rows = source.summary.n_rows
@@ -226,7 +232,8 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         finally:
             source.close()
         try:
-            labels, splits = split_rows(engine, settings, search, history)
+            with recorded(self, engine, {}, self.n_clusters - 1) as history:
+                labels, splits = split_rows(engine, settings, search, history)
         finally:
             engine.close()
         self.kernel_map_ = kernel_map

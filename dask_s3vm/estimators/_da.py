@@ -1,5 +1,6 @@
 """Deterministic annealing."""
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -67,6 +68,9 @@ class DAS3VM(TransductiveS3VM):
         Start from the weights of the last fit, with its landmarks.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
+    checkpoint : str, path or None, default=None
+        Directory in which the fit keeps its state, to be gone on with after an interruption; see
+        the README. Removed when the fit is done.
     verbose : bool, default=False
         Show a line of progress on standard error.
 
@@ -138,6 +142,7 @@ class DAS3VM(TransductiveS3VM):
         max_iter: int = 100,
         warm_start: bool = False,
         callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.lam = lam
@@ -159,6 +164,7 @@ class DAS3VM(TransductiveS3VM):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def _train(

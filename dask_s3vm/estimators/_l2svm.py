@@ -1,5 +1,6 @@
 """The supervised linear SVM, l2-SVM-MFN."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -8,7 +9,6 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
 from dask_s3vm.estimators._base import LinearS3VM
-from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.methods.base import History, LinearSolution
 from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
 
@@ -64,6 +64,9 @@ class L2SVM(LinearS3VM):
         Start from the weights of the last fit, with its landmarks.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
+    checkpoint : str, path or None, default=None
+        Directory in which the fit keeps its state, to be gone on with after an interruption; see
+        the README. Removed when the fit is done.
     verbose : bool, default=False
         Show a line of progress on standard error.
 
@@ -119,6 +122,7 @@ class L2SVM(LinearS3VM):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
         "callbacks": [callable, list, tuple, None],
+        "checkpoint": [str, os.PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -141,6 +145,7 @@ class L2SVM(LinearS3VM):
         max_iter: int = 100,
         warm_start: bool = False,
         callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.lam = lam
@@ -159,6 +164,7 @@ class L2SVM(LinearS3VM):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "L2SVM":
@@ -184,8 +190,8 @@ class L2SVM(LinearS3VM):
     def _solve(
         self, X: Any, y: Any, sample_weight: Any, lams: Sequence[float]
     ) -> tuple[list[LinearSolution], History]:
-        with self._placed(X, y, sample_weight, supervised=True) as rows:
-            history = History(callbacks_of(self.callbacks, self.verbose))
+        with self._placed(X, y, sample_weight, supervised=True, lams=lams) as rows:
+            history = rows.history
             settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
             solutions = train_l2svm(rows.engine, rows.costs, lams, settings, rows.start, history)
         return solutions, history

@@ -1,5 +1,6 @@
 """What estimators have in common that find labels first and train an SVM on them afterwards."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
@@ -10,10 +11,15 @@ from sklearn.utils._param_validation import Interval
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._linear import beside
-from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.estimators._resident import Resident
-from dask_s3vm.methods.base import History, LinearSolution, TransductiveTask, collect
+from dask_s3vm.methods.base import (
+    History,
+    LinearSolution,
+    TransductiveTask,
+    collect,
+    solved_once,
+)
 from dask_s3vm.methods.found_labels import FoundLabels, classes_of_rows, train_on_found
 from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
 from dask_s3vm.methods.weights import one_weight
@@ -46,6 +52,7 @@ class LabellingS3VM(LinearS3VM):
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "callbacks": [callable, list, tuple, None],
+        "checkpoint": [str, os.PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -77,7 +84,7 @@ class LabellingS3VM(LinearS3VM):
         self
         """
         with self._placed(X, y, sample_weight) as rows:
-            history = History(callbacks_of(self.callbacks, self.verbose))
+            history = rows.history
             ratios = positive_ratios(self, rows)
             # costs of rows are relative to the total weight of the labelled ones; C is not
             costs = self.C * rows.totals.weights.sum() * rows.costs
@@ -114,10 +121,17 @@ class LabellingS3VM(LinearS3VM):
             task = TransductiveTask(
                 positive, costs, totals.n_unlabeled, totals.unlabeled_weight, ratio
             )
-            one = self._find(rows, task, cost * weight, history)
-            solved.append(train_on_found(rows.engine, task, one, cost, settings, history))
             tasks.append(task)
-            found.append(one)
+            found.append(self._find(rows, task, cost * weight, history))
+            solved.append(
+                solved_once(
+                    history,
+                    f"class {positive}",
+                    lambda: train_on_found(
+                        rows.engine, tasks[-1], found[-1], cost, settings, history
+                    ),
+                )
+            )
         codes = classes_of_rows(rows.engine, tasks, found)
         return collect(rows.engine, solved), found, codes
 

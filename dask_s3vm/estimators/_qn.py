@@ -1,6 +1,7 @@
 """QN-S3VM."""
 
 import itertools
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from numbers import Real
@@ -89,6 +90,9 @@ class QNS3VM(TransductiveS3VM):
         same; to go on from there, set ``annealing=(1.0,)`` too.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
+    checkpoint : str, path or None, default=None
+        Directory in which the fit keeps its state, to be gone on with after an interruption; see
+        the README. Removed when the fit is done.
     verbose : bool, default=False
         Show a line of progress on standard error.
 
@@ -176,6 +180,7 @@ class QNS3VM(TransductiveS3VM):
         max_iter: int = 500,
         warm_start: bool = False,
         callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.lam = lam
@@ -200,6 +205,7 @@ class QNS3VM(TransductiveS3VM):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def _validate_params(self) -> None:

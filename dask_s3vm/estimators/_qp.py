@@ -1,5 +1,6 @@
 """QP-S3VM: labels by a quadratic programme."""
 
+import os
 from collections.abc import Callable, Iterable
 from numbers import Integral
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ from sklearn.utils._param_validation import Interval
 from dask_s3vm.estimators._base import Placed
 from dask_s3vm.estimators._labelling import LabellingS3VM
 from dask_s3vm.methods.base import History, TransductiveTask
-from dask_s3vm.methods.found_labels import FoundLabels
+from dask_s3vm.methods.found_labels import FoundLabels, found_once
 from dask_s3vm.methods.programme import ProgrammeSettings, solve_programme
 
 
@@ -78,6 +79,9 @@ class QPS3VM(LabellingS3VM):
         Most Newton steps of the SVM.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
+    checkpoint : str, path or None, default=None
+        Directory in which the fit keeps its state, to be gone on with after an interruption; see
+        the README. Removed when the fit is done.
     verbose : bool, default=False
         Show a line of progress on standard error.
 
@@ -158,6 +162,7 @@ class QPS3VM(LabellingS3VM):
         tol: float = 1e-6,
         max_iter: int = 100,
         callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.C = C
@@ -179,6 +184,7 @@ class QPS3VM(LabellingS3VM):
         self.tol = tol
         self.max_iter = max_iter
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def _find(
@@ -186,7 +192,12 @@ class QPS3VM(LabellingS3VM):
     ) -> FoundLabels:
         seeds = _root_seed(self.random_state).spawn(self.n_restarts)
         settings = ProgrammeSettings(cost, self.center, seeds)
-        return solve_programme(rows.engine, task, settings, history)
+        return found_once(
+            history,
+            task.positive,
+            FoundLabels,
+            lambda: solve_programme(rows.engine, task, settings, history),
+        )
 
     def _keep_found(self, found: list[FoundLabels]) -> None:
         """Nothing beside what all have."""

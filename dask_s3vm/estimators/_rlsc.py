@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval
 
 from dask_s3vm.estimators._base import LinearS3VM
 from dask_s3vm.estimators._least_squares import Callbacks, LeastSquaresParameters
-from dask_s3vm.estimators._progress import callbacks_of
+from dask_s3vm.estimators._progress import callbacks_of, progress_of
 from dask_s3vm.methods.base import History
 from dask_s3vm.methods.rlsc import RLSCSolution, train_rlsc
 
@@ -188,7 +188,8 @@ class RLSC(LeastSquaresParameters, LinearS3VM):
 
     def _keep_all(self, lams: Sequence[float], solutions: list[RLSCSolution], chosen: int) -> None:
         """Set the fitted attributes."""
-        history = History(callbacks_of(self.callbacks, self.verbose))
+        progress = progress_of(self, None, 1)
+        history = History([*callbacks_of(self.callbacks), *progress])
         for lam, solution in zip(lams, solutions, strict=True):
             history.add(
                 {
@@ -198,6 +199,8 @@ class RLSC(LeastSquaresParameters, LinearS3VM):
                     "loo_loss": solution.loo_loss,
                 }
             )
+        for shown in progress:
+            shown.close()
         self.lams_ = np.asarray(lams, dtype=np.float64)
         self.lam_ = float(lams[chosen])
         self.loo_errors_ = np.array([solution.loo_error for solution in solutions])

@@ -1,5 +1,6 @@
 """Semi-supervised regularised least-squares classification."""
 
+import os
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -15,11 +16,10 @@ from dask_s3vm.estimators._least_squares import (
     check_population,
     seed_of,
 )
-from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.estimators._resident import Resident
 from dask_s3vm.estimators._rlsc import check_lams, copy_facts
-from dask_s3vm.methods.base import History, LinearSolution, collect
+from dask_s3vm.methods.base import LinearSolution, collect
 from dask_s3vm.methods.restarts import SearchSettings, window_of
 from dask_s3vm.methods.rlsc import train_rlsc
 from dask_s3vm.methods.s2rlsc import (
@@ -98,6 +98,9 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
         Weights of the classes, on labelled rows.
     callbacks : callable, sequence of callables or None, default=None
         Called with a row of `history_` as each restart finishes.
+    checkpoint : str, path or None, default=None
+        Directory in which the fit keeps its state, to be gone on with after an interruption; see
+        the README. Removed when the fit is done.
     verbose : bool, default=False
         Show a line of progress on standard error.
 
@@ -170,6 +173,7 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
         "unlabeled": [Integral, str, None],
         "class_weight": [dict, str, None],
         "callbacks": [callable, list, tuple, None],
+        "checkpoint": [str, os.PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -198,6 +202,7 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
         unlabeled: int | str | None = -1,
         class_weight: dict[Any, float] | str | None = None,
         callbacks: Callbacks = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.lam = lam
@@ -222,6 +227,7 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
         self.unlabeled = unlabeled
         self.class_weight = class_weight
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "S2RLSC":
@@ -279,12 +285,12 @@ def fit_s2rlsc_path(
     """
     population = check_population(guide.population)
     solved: list[tuple[LinearSolution, np.ndarray | None, list[dict[str, Any]]]] = []
-    with guide._placed(X, y, sample_weight) as rows:
+    lams = [model.lam for model in models]
+    with guide._placed(X, y, sample_weight, lams=lams) as rows:
         supervised = not has_unlabeled(guide, rows, 1) or guide.lam_unlabeled == 0
         ratios = positive_ratios(guide, rows, 1)
-        history = History(callbacks_of(guide.callbacks, guide.verbose))
+        history = rows.history
         if supervised:
-            lams = [model.lam for model in models]
             for solution in train_rlsc(rows.engine, rows.costs, lams, guide.fit_intercept):
                 solved.append((solution.linear, None, []))
         else:
@@ -303,20 +309,21 @@ def fit_s2rlsc_path(
             where = Placement(guide.placement, guide.dtype)
             projected = Projected(reduced, guide.dtype)
             starts: list[dict[int, np.ndarray]] = [{} for _ in ratios]
-            for model in models:
-                first = len(history.rows)
+            for place, model in enumerate(models):
                 search = LabelSearch(reduced, model.lam, totals.n_unlabeled, where, projected)
                 found = []
                 for number, ratio in enumerate(ratios):
                     window = window_of(totals.n_unlabeled, ratio, guide.balance_tol)
                     about = {"class": int(rows.positives[number]), "lam": float(model.lam)}
+                    name = f"model {place}, class {rows.positives[number]}"
                     given = starts[number] if seeded else None
-                    found.append(search.run(number, window, settings, about, history, given))
+                    found.append(search.run(number, window, settings, about, history, name, given))
                 labels = None
                 if len(found) == 1 and not isinstance(X, Resident):
                     labels = label_array(rows.engine, found[0], sample_weight is not None)
                 linear = collect(rows.engine, [one.solution for one in found])
-                solved.append((linear, labels, history.rows[first:]))
+                own = [row for row in history.rows if row["lam"] == model.lam]
+                solved.append((linear, labels, own))
     for model, (linear, labels, own) in zip(models, solved, strict=True):
         if model is not guide:
             copy_facts(guide, model)

@@ -1,5 +1,6 @@
 """STAR-SVM: self-training with adaptive regularisation."""
 
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
@@ -9,7 +10,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
-from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.estimators._resident import Resident
 from dask_s3vm.estimators._star_fit import Fitted, fit_exact, fit_sharded
@@ -48,7 +48,7 @@ class STARSVM(LinearS3VM):
     (Algorithm 1), with tau = (labels assigned so far) / u_0, u_0 the number of unlabelled rows:
     printed is 1 / u_0, with which stages would take two rows or so for ever. And a class of share p
     counts ``2 (1 - p) C``, given labels included: eq. (21) prints p, which makes the rare class
-    count less (``weighting="printed"``; it does worse, see ``examples/table_star.py``).
+    count less (``weighting="printed"``; it does worse, see ``examples/papers/star_svm.py``).
 
     There is no offset: for the linear kernel have the classes on both sides of the origin.
 
@@ -103,6 +103,9 @@ class STARSVM(LinearS3VM):
         supervised 5.5 %, where 0.01 gives 4.0 %. None: 0 up to 10,000 unlabelled rows, else 0.01.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
+    checkpoint : str, path or None, default=None
+        Directory in which the fit keeps its state, to be gone on with after an interruption; see
+        the README. Removed when the fit is done.
     verbose : bool, default=False
         Show a line of progress on standard error.
 
@@ -179,6 +182,7 @@ class STARSVM(LinearS3VM):
         "max_stages": [Interval(Integral, 1, None, closed="left"), None],
         "min_share": [Interval(Real, 0, 1, closed="both"), None],
         "callbacks": [callable, list, tuple, None],
+        "checkpoint": [str, os.PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -204,6 +208,7 @@ class STARSVM(LinearS3VM):
         max_stages: int | None = None,
         min_share: float | None = None,
         callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.C = C
@@ -225,6 +230,7 @@ class STARSVM(LinearS3VM):
         self.max_stages = max_stages
         self.min_share = min_share
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "STARSVM":
@@ -263,7 +269,7 @@ class STARSVM(LinearS3VM):
                 self.max_stages,
                 self._least_share(rows.totals.n_unlabeled),
             )
-            history = History(callbacks_of(self.callbacks, self.verbose))
+            history = rows.history
             if columns:
                 fitted = fit_exact(rows, columns[0], costs, settings, history)
             else:

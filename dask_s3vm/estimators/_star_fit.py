@@ -9,6 +9,7 @@ from dask_s3vm.features import KernelMap
 from dask_s3vm.features.columns import KernelColumns
 from dask_s3vm.methods.base import History
 from dask_s3vm.methods.star import (
+    Once,
     StarSettings,
     Trained,
     class_codes,
@@ -16,6 +17,7 @@ from dask_s3vm.methods.star import (
     kernel_problem,
     self_train,
     train_sharded,
+    trained_once,
 )
 
 #: (C+, C-) of each binary problem.
@@ -47,9 +49,15 @@ def fit_exact(
     cache = kernel_cache(columns, columns.diagonal())
     trained, expansions = [], []
     for positive, pair in zip(rows.positives, costs, strict=True):
-        problem = kernel_problem(cache, codes, weights, positive, pair)
-        trained.append(self_train(problem, pair, settings, history, positive))
-        expansions.append(problem.target * problem.alpha)
+
+        def train(positive: int = positive, pair: tuple[float, float] = pair) -> Once:
+            problem = kernel_problem(cache, codes, weights, positive, pair)
+            found = self_train(problem, pair, settings, history, positive)
+            return problem.target * problem.alpha, found
+
+        expansion, one = trained_once(history, positive, train)
+        trained.append(one)
+        expansions.append(expansion)
     dual = np.stack(expansions)
     support = np.flatnonzero(dual.any(axis=0))
     dual_coef = np.ascontiguousarray(dual[:, support])
@@ -67,7 +75,15 @@ def fit_sharded(rows: Placed, costs: Costs, settings: StarSettings, history: His
     for positive, pair in zip(rows.positives, costs, strict=True):
         by_class = np.full(len(rows.classes), pair[1])
         by_class[positive] = pair[0]
-        w, one = train_sharded(engine, by_class, pair, settings, history, positive)
+
+        def train(
+            positive: int = positive,
+            pair: tuple[float, float] = pair,
+            by_class: np.ndarray = by_class,
+        ) -> Once:
+            return train_sharded(engine, by_class, pair, settings, history, positive)
+
+        w, one = trained_once(history, positive, train)
         trained.append(one)
         weights.append(w)
     coef = engine.layout.to_external(np.stack(weights))[:, :-1]

@@ -1,5 +1,6 @@
 """S-QP-S3VM: labels by a greedy choice of the positive rows."""
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, cast
 
@@ -10,7 +11,7 @@ from dask_s3vm import _config
 from dask_s3vm.estimators._base import Placed
 from dask_s3vm.estimators._labelling import LabellingS3VM
 from dask_s3vm.methods.base import History, TransductiveTask
-from dask_s3vm.methods.found_labels import FoundLabels
+from dask_s3vm.methods.found_labels import FoundLabels, found_once
 from dask_s3vm.methods.submodular import PickedLabels, SubmodularSettings, pick_labels
 
 
@@ -84,6 +85,9 @@ class SubmodularS3VM(LabellingS3VM):
         Most Newton steps of the SVM.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
+    checkpoint : str, path or None, default=None
+        Directory in which the fit keeps its state, to be gone on with after an interruption; see
+        the README. Removed when the fit is done.
     verbose : bool, default=False
         Show a line of progress on standard error.
 
@@ -175,6 +179,7 @@ class SubmodularS3VM(LabellingS3VM):
         tol: float = 1e-6,
         max_iter: int = 100,
         callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.C = C
@@ -197,6 +202,7 @@ class SubmodularS3VM(LabellingS3VM):
         self.tol = tol
         self.max_iter = max_iter
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def _find(
@@ -205,7 +211,12 @@ class SubmodularS3VM(LabellingS3VM):
         settings = SubmodularSettings(
             cost, self.center, self.pick, self.scheme, _config.greedy_bytes()
         )
-        return pick_labels(rows.engine, task, settings, history)
+        return found_once(
+            history,
+            task.positive,
+            PickedLabels,
+            lambda: pick_labels(rows.engine, task, settings, history),
+        )
 
     def _keep_found(self, found: list[FoundLabels]) -> None:
         picked = cast(list[PickedLabels], found)

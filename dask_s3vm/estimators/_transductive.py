@@ -1,5 +1,6 @@
 """What estimators that learn from unlabelled rows have in common."""
 
+import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
@@ -10,7 +11,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
-from dask_s3vm.estimators._progress import callbacks_of
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.methods.balance import is_balanced, n_predicted_positive, ratio_threshold
 from dask_s3vm.methods.base import (
@@ -19,6 +19,7 @@ from dask_s3vm.methods.base import (
     LinearSolution,
     TransductiveTask,
     collect,
+    solved_once,
 )
 from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
 from dask_s3vm.methods.seeds import Seeds
@@ -52,6 +53,7 @@ class TransductiveS3VM(LinearS3VM):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
         "callbacks": [callable, list, tuple, None],
+        "checkpoint": [str, os.PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -78,7 +80,7 @@ class TransductiveS3VM(LinearS3VM):
         self
         """
         with self._placed(X, y, sample_weight) as rows:
-            history = History(callbacks_of(self.callbacks, self.verbose))
+            history = rows.history
             ratios = positive_ratios(self, rows)
             shift = np.zeros(len(rows.positives))
             if not has_unlabeled(self, rows) or self.lam_unlabeled == 0:
@@ -92,7 +94,12 @@ class TransductiveS3VM(LinearS3VM):
                     task = TransductiveTask(
                         positive, rows.costs, totals.n_unlabeled, totals.unlabeled_weight, ratio
                     )
-                    one = self._train(rows, task, rows.internal_start(number), history)
+                    start = rows.internal_start(number)
+                    one = solved_once(
+                        history,
+                        f"class {positive}",
+                        lambda: self._train(rows, task, start, history),  # noqa: B023
+                    )
                     shift[number] = self._balance(rows, task, one)
                     solved.append(one)
                 solution = collect(rows.engine, solved)

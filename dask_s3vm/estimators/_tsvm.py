@@ -1,5 +1,6 @@
 """TSVM with multiple switching."""
 
+import os
 from collections.abc import Callable, Iterable
 from numbers import Integral
 from typing import Any, ClassVar
@@ -71,6 +72,9 @@ class TSVM(TransductiveS3VM):
         Start from the weights of the last fit, with its landmarks.
     callbacks : callable, sequence of callables or None, default=None
         Called with every row of `history_` as it comes.
+    checkpoint : str, path or None, default=None
+        Directory in which the fit keeps its state, to be gone on with after an interruption; see
+        the README. Removed when the fit is done.
     verbose : bool, default=False
         Show a line of progress on standard error.
 
@@ -150,6 +154,7 @@ class TSVM(TransductiveS3VM):
         max_iter: int = 100,
         warm_start: bool = False,
         callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
         self.lam = lam
@@ -172,6 +177,7 @@ class TSVM(TransductiveS3VM):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def _train(

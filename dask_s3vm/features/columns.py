@@ -7,6 +7,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
+from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.features.blas import one_blas_thread
 from dask_s3vm.features.kernel_map import (
@@ -98,7 +99,7 @@ def block_rows(X: Any) -> tuple[int, ...]:
     if not np.isnan(X.shape[0]):
         return tuple(int(size) for size in X.chunks[0])
     count = dask.delayed(_row_count, pure=False)
-    return dask.compute(*(count(block) for block in one_column_block(X).to_delayed().ravel()))
+    return compute_all([count(block) for block in one_column_block(X).to_delayed().ravel()])
 
 
 def all_rows(X: Any) -> Any:

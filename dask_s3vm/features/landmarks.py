@@ -7,6 +7,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
+from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.ingest import is_dask
 
 
@@ -62,7 +63,7 @@ def sample(X: Any, n_wanted: int | None, random_state: Any, with_range: bool) ->
     blocks = list(X.to_delayed().ravel())
     counts, ranges = list(X.chunks[0]), []
     if np.isnan(X.shape[0]):
-        facts = dask.compute(*(_delayed(_measure, block, with_range) for block in blocks))
+        facts = compute_all([_delayed(_measure, block, with_range) for block in blocks])
         counts, ranges = [fact[0] for fact in facts], [fact[1] for fact in facts]
         with_range = False
     starts = np.cumsum([0, *counts])
@@ -74,7 +75,7 @@ def sample(X: Any, n_wanted: int | None, random_state: Any, with_range: bool) ->
         for i, block in enumerate(blocks)
         if with_range or cuts[i] < cuts[i + 1]
     ]
-    found = dask.compute(*wanted)
+    found = compute_all(wanted)
     ranges = ranges or [part[1] for part in found]
     low, high = _join_ranges([pair for pair in ranges if pair is not None])
     return Sample(_stack([part[0] for part in found if part[0].shape[0]]), low, high)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.features.landmarks import one_column_block, plain_rows, range_of
 
@@ -51,7 +52,7 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if is_dask(X):
             X = one_column_block(X)
             facts_of = dask.delayed(_facts_of, pure=False)
-            facts = dask.compute(*(facts_of(block) for block in X.to_delayed().ravel()))
+            facts = compute_all([facts_of(block) for block in X.to_delayed().ravel()])
             self.n_features_in_ = X.shape[1]
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_

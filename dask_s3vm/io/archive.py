@@ -3,6 +3,7 @@
 import os
 import uuid
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,20 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-__all__ = ["open_arrays", "write_atomically"]
+__all__ = ["BROKEN", "open_arrays", "read_header", "write_atomically"]
+
+#: What reading a damaged archive may raise. RuntimeError: encrypted members, deep recursion, zip
+#: features that are not there.
+BROKEN = (
+    ValueError,
+    TypeError,
+    LookupError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 _LARGEST_MEMBER = 8 << 30
 _HEADER_READERS: dict[tuple[int, int], Callable[..., tuple[tuple[int, ...], bool, np.dtype]]] = {
@@ -88,13 +102,19 @@ def open_arrays(path: str | os.PathLike[str], limits: dict[str, int]) -> Iterato
         yield arrays
 
 
+def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
+    """Return shape and type of the array in ``.npy`` format that a stream holds."""
+    version = np.lib.format.read_magic(stream)
+    if version not in _HEADER_READERS:
+        raise ValueError(f"an array is of format {version}, wanted one of {[*_HEADER_READERS]}")
+    shape, _, dtype = _HEADER_READERS[version](stream)
+    return shape, dtype
+
+
 def _check_member(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
     """Refuse an array that holds Python objects, or is larger than its member."""
     with directory.open(info) as stream:
-        version = np.lib.format.read_magic(stream)
-        if version not in _HEADER_READERS:
-            raise ValueError(f"array {name!r} is of format {version}")
-        shape, _, dtype = _HEADER_READERS[version](stream)
+        shape, dtype = read_header(stream)
         if dtype.hasobject:
             raise ValueError(f"array {name!r} holds Python objects")
         count = 1

@@ -11,7 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 
-__all__ = ["to_float"]
+__all__ = ["multiply", "to_float"]
 
 # Below and above these powers, numbers of up to 19 digits are zero or infinite.
 _LOWEST, _HIGHEST = -342, 308
@@ -88,9 +88,9 @@ def _round_product(mantissa: Any, scale: int) -> tuple[bool, float]:
     while mantissa < _TOP:
         mantissa <<= _ONE
         exponent -= 1
-    high, low = _multiply(mantissa, _FIVES[scale - _LOWEST, 0])
+    high, low = multiply(mantissa, _FIVES[scale - _LOWEST, 0])
     if high & _CUT_MASK == _CUT_MASK:
-        more, _ = _multiply(mantissa, _FIVES[scale - _LOWEST, 1])
+        more, _ = multiply(mantissa, _FIVES[scale - _LOWEST, 1])
         low += more
         if low < more:
             high += _ONE
@@ -111,7 +111,7 @@ def _round_product(mantissa: Any, scale: int) -> tuple[bool, float]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _multiply(a: Any, b: Any) -> tuple[Any, Any]:
+def multiply(a: Any, b: Any) -> tuple[Any, Any]:
     """Return upper and lower word of the product of two unsigned 64-bit words."""
     a_high, a_low = a >> _HALF_BITS, a & _HALF_MASK
     b_high, b_low = b >> _HALF_BITS, b & _HALF_MASK

@@ -1,12 +1,37 @@
 """Errors about files; they name the file, and cross process borders unharmed."""
 
-__all__ = ["ModelFileError", "SvmlightError"]
+__all__ = ["DataFileError", "ModelFileError", "SvmlightError", "TableError"]
 
 _WANTED = "label index:value ..."
 _SHOWN = 80
 
 
-class SvmlightError(ValueError):
+class DataFileError(ValueError):
+    """A data file cannot be read, or holds what cannot be learned from.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    reason : str
+        What is wrong with it.
+    place : str, optional
+        Where in the file: a line, a row, a record batch.
+    """
+
+    def __init__(self, path: str, reason: str, place: str | None = None) -> None:
+        # All arguments go to the base class: unpickling calls the class with `args`.
+        super().__init__(path, reason, place)
+        self.path = path
+        self.reason = reason
+        self.place = place
+
+    def __str__(self) -> str:
+        where = self.path if self.place is None else f"{self.path}, {self.place}"
+        return f"{where}: {self.reason}"
+
+
+class SvmlightError(DataFileError):
     """A file is not svmlight text that can be learned from.
 
     Parameters
@@ -24,10 +49,8 @@ class SvmlightError(ValueError):
     def __init__(
         self, path: str, reason: str, line: int | None = None, text: bytes | None = None
     ) -> None:
-        # All arguments go to the base class: unpickling calls the class with `args`.
-        super().__init__(path, reason, line, text)
-        self.path = path
-        self.reason = reason
+        super().__init__(path, reason, None if line is None else f"line {line}")
+        self.args = (path, reason, line, text)
         self.line = line
         self.text = text
 
@@ -36,6 +59,36 @@ class SvmlightError(ValueError):
             return f"{self.path}: {self.reason}"
         shown = shorten(self.text or b"")
         return f"{self.path}, line {self.line}: {self.reason}; wanted '{_WANTED}', got '{shown}'"
+
+
+class TableError(DataFileError):
+    """A file is not a table that can be learned from.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    reason : str
+        What is wrong with it.
+    line : int, optional
+        Number of the line, counted from 1; ``None`` if the file as a whole is meant.
+    text : bytes, optional
+        The line itself; only its start is shown.
+    """
+
+    def __init__(
+        self, path: str, reason: str, line: int | None = None, text: bytes | None = None
+    ) -> None:
+        super().__init__(path, reason, None if line is None else f"line {line}")
+        self.args = (path, reason, line, text)
+        self.line = line
+        self.text = text
+
+    def __str__(self) -> str:
+        if self.line is None:
+            return f"{self.path}: {self.reason}"
+        told = f"{self.path}, line {self.line}: {self.reason}"
+        return told if self.text is None else f"{told}; got '{shorten(self.text)}'"
 
 
 class ModelFileError(ValueError):

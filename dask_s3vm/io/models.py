@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import dask_s3vm
 from dask_s3vm.io.archive import open_arrays, write_atomically
+from dask_s3vm.io.encoders import encoder_from_plain, plain_from_encoder
 from dask_s3vm.io.encoding import decode, encode
 from dask_s3vm.io.errors import ModelFileError
 from dask_s3vm.io.kernel_maps import map_from_plain, plain_from_map
@@ -25,8 +26,14 @@ _VERSION = 1
 _HEADER = "header"
 _LARGEST_HEADER = 16 << 20
 # How a fit reports what it does is not part of the model, and may hold functions.
-_LEFT_OUT = ("callbacks", "verbose")
+_LEFT_OUT = ("callbacks", "checkpoint", "verbose")
 _KERNEL_MAP = "kernel_map_"
+_ENCODER = "encoder_"
+#: Attributes that are objects: what makes plain data of them, and back.
+_OBJECTS: dict[str, tuple[Any, Any]] = {
+    _KERNEL_MAP: (plain_from_map, map_from_plain),
+    _ENCODER: (plain_from_encoder, encoder_from_plain),
+}
 
 
 def save_model(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
@@ -34,7 +41,8 @@ def save_model(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
 
     The file is an uncompressed ``.npz`` archive: a JSON header with parameters and scalars, and
     one array for each fitted array. It appears only when it is complete. The parameters
-    `callbacks` and `verbose` and lazy dask attributes are left out.
+    `callbacks`, `checkpoint` and `verbose` and lazy dask attributes are left out. A `TableEncoder`
+    that was set as `encoder_` is kept: so other rows can be encoded as those of training were.
 
     Parameters
     ----------
@@ -55,6 +63,7 @@ def save_model(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     if _find_class(name) is not type(estimator):
         raise TypeError(f"estimator is a {name}, wanted an estimator class of dask_s3vm itself")
     check_is_fitted(estimator)
+    _check_encoder(estimator)
     arrays: dict[str, np.ndarray] = {}
     header = {
         "format": _FORMAT,
@@ -162,8 +171,8 @@ def _encode_fitted(estimator: BaseEstimator, arrays: dict[str, np.ndarray]) -> d
     for name, value in vars(estimator).items():
         if not _is_fitted_name(name) or _is_lazy(value):
             continue
-        if name == _KERNEL_MAP and value is not None:
-            fitted[name] = encode(plain_from_map(value), f"attribute {name}", arrays)
+        if name in _OBJECTS and value is not None:
+            fitted[name] = encode(_OBJECTS[name][0](value), f"attribute {name}", arrays)
             continue
         if not (
             value is None
@@ -220,8 +229,8 @@ def _restore(header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> BaseEs
         if not _is_fitted_name(name) or hasattr(cls, name):
             raise ValueError(f"{name!r} is not a fitted attribute of {cls.__name__}")
         found = decode(value, arrays)
-        if name == _KERNEL_MAP and found is not None:
-            found = map_from_plain(found)
+        if name in _OBJECTS and found is not None:
+            found = _OBJECTS[name][1](found)
         setattr(estimator, name, found)
     _check_shapes(estimator)
     return estimator
@@ -229,6 +238,7 @@ def _restore(header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> BaseEs
 
 def _check_shapes(estimator: Any) -> None:
     """Refuse weights that do not fit together: compiled code would read beyond their end."""
+    _check_encoder(estimator)
     fitted = vars(estimator)
     if "coef_" not in fitted:
         return
@@ -243,3 +253,13 @@ def _check_shapes(estimator: Any) -> None:
         raise ValueError(f"coef_ has {coef.shape[1]} columns, n_features_in_ is {n_features}")
     if np.size(fitted.get("intercept_", 0.0)) not in (1, coef.shape[0]):
         raise ValueError(f"intercept_ does not fit coef_ of shape {coef.shape}")
+
+
+def _check_encoder(estimator: Any) -> None:
+    """Refuse an encoder that makes other rows than the model was trained on."""
+    encoder = getattr(estimator, _ENCODER, None)
+    if encoder is not None and encoder.n_features_out_ != estimator.n_features_in_:
+        raise ValueError(
+            f"encoder_ makes {encoder.n_features_out_} features, the model was trained on "
+            f"{estimator.n_features_in_}"
+        )

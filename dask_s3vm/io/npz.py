@@ -1,21 +1,28 @@
-"""Rows from ``.npz`` files, and the choice of a reader by the ending of a file's name."""
+"""Rows from ``.npz`` files: one into memory, several as the blocks of dask arrays."""
 
 import os
 import zipfile
 import zlib
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
 
+import dask
 import numpy as np
+from dask.base import tokenize
 from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 from scipy.sparse import csr_array, load_npz
 
-from dask_s3vm.io.sources import UrlPath
-from dask_s3vm.io.svmlight import read_svmlight
+from dask_s3vm.io.archive import read_header
+from dask_s3vm.io.blocks import MOST_FEATURES, as_block, check_options, empty_block, lazy_array
+from dask_s3vm.io.errors import DataFileError
+from dask_s3vm.io.formats import FORMATS
+from dask_s3vm.io.labels import common_type
+from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 
-__all__ = ["read_data", "read_npz"]
+__all__ = ["read_npz", "read_npz_data"]
 
-_TEXT_ENDINGS = (".svm", ".svmlight", ".libsvm", ".txt", ".dat")
-_COMPRESSED_ENDINGS = (".gz", ".bz2")
 # How reading a broken archive can end.
 _BROKEN = (
     ValueError,
@@ -49,72 +56,148 @@ def read_npz(path: str | os.PathLike[str]) -> tuple[csr_array, np.ndarray | None
 
     Raises
     ------
-    ValueError
+    DataFileError
         If the file cannot be read, or holds something else.
     FileNotFoundError
         If the file does not exist.
     """
-    name = os.fspath(path)
-    fs, inner = url_to_fs(name)
+    fs, inner = url_to_fs(os.fspath(path))
     if not fs.isfile(inner):
-        raise FileNotFoundError(f"there is no file {name!r}")
-    try:
-        with fs.open(inner, "rb") as stream, _open_archive(stream) as archive:
-            matrix = _read_rows(archive, stream)
-            labels = _read_labels(archive, matrix.shape[0])
-    except _BROKEN as error:
-        raise ValueError(f"{name}: {error}") from error
-    return matrix, labels
+        raise FileNotFoundError(f"there is no file {os.fspath(path)!r}")
+    return _read(TextFile(fs, inner, None, ""))
 
 
-def read_data(urlpath: UrlPath, **options: Any) -> tuple[Any, Any]:
-    """Read rows and labels, with the reader that fits the ending of the file's name.
+def read_npz_data(
+    urlpath: UrlPath,
+    *,
+    n_features: int | None = None,
+    block: Literal["gcxs", "scipy"] | None = None,
+) -> tuple[Any, Any]:
+    """Read rows and labels of one ``.npz`` file into memory, or of several as lazy blocks.
 
     Parameters
     ----------
     urlpath : str, path or list of these
-        The file or files: ``.npz`` (one file), or ``.svm``, ``.svmlight``, ``.libsvm``,
-        ``.txt`` or ``.dat``, each also with ``.gz`` or ``.bz2`` behind it.
-    **options : object
-        Options of the reader; see `read_svmlight`. `read_npz` has none.
+        Files, glob patterns or folders. Each file is one block; see `read_npz`.
+    n_features : int, optional
+        Number of columns; by default as many as the widest of the files says.
+    block : {"gcxs", "scipy"}, optional
+        Type of the blocks. By default a single file is read at once into a
+        ``scipy.sparse.csr_array``, and several have blocks of type ``sparse.GCXS``.
 
     Returns
     -------
     X : dask.array.Array or scipy.sparse.csr_array
-        The rows, from `read_svmlight` or `read_npz`.
+        The rows.
     y : dask.array.Array or ndarray or None
-        The labels.
+        The labels, ``None`` if no file has any.
 
     Raises
     ------
-    ValueError
-        If the ending is not known.
+    DataFileError
+        If a file cannot be read, or does not fit the others.
     """
-    urls = [urlpath] if isinstance(urlpath, str | os.PathLike) else urlpath
-    paths = [os.fspath(url) for url in urls]
-    kinds = {_kind(path) for path in paths}
-    if kinds == {"svmlight"}:
-        return read_svmlight(urlpath, **options)
-    if kinds != {"npz"} or len(paths) > 1:
-        raise ValueError(f"urlpath is {paths}, wanted svmlight files only, or one .npz file")
-    if options:
-        raise ValueError(f"options {sorted(options)} are not for .npz files: {paths[0]!r}")
-    return read_npz(paths[0])
+    check_options(n_features=n_features, block=block or "gcxs")
+    files = find_files(urlpath, FORMATS["npz"].fits)
+    if block is None and len(files) == 1:
+        matrix, labels = _read(files[0])
+        return _widened(matrix, n_features or matrix.shape[1], files[0].name), labels
+    heads = dask.compute(*(dask.delayed(_look, pure=False)(file) for file in files))
+    columns = n_features or max(head.n_features for head in heads)
+    dtype = np.result_type(np.float32, *(head.dtype for head in heads))
+    rows = [head.n_rows for head in heads]
+    token = tokenize([(f.name, f.version) for f in files], columns, block)
+    tasks = [
+        (_read_block, *part, columns, dtype, block or "gcxs")
+        for part in zip(files, heads, strict=True)
+    ]
+    meta = empty_block(dtype, block or "gcxs")
+    X = lazy_array(f"npz-X-{token}", tasks, rows, meta, n_features=columns)
+    label_type = common_type([f.name for f in files], [head.labels for head in heads])
+    if label_type is None:
+        return X, None
+    readings = [(_read_y, *part, label_type) for part in zip(files, heads, strict=True)]
+    return X, lazy_array(f"npz-y-{token}", readings, rows, np.empty(0, dtype=label_type))
 
 
-def _kind(path: str) -> str:
-    lower = path.lower()
-    if lower.endswith(".npz"):
-        return "npz"
-    for ending in _COMPRESSED_ENDINGS:
-        lower = lower.removesuffix(ending)
-    if lower.endswith(_TEXT_ENDINGS):
-        return "svmlight"
-    text, compressed = ", ".join(_TEXT_ENDINGS), " or ".join(_COMPRESSED_ENDINGS)
-    raise ValueError(
-        f"the ending of {path!r} is not known, wanted .npz, or one of {text} "
-        f"(and perhaps {compressed} behind it)"
-    )
+@dataclass(frozen=True)
+class _Head:
+    """What an archive says about itself."""
+
+    n_rows: int
+    n_features: int
+    dtype: np.dtype
+    labels: np.dtype | None
+
+
+def _look(file: TextFile) -> _Head:
+    """Read the sizes and types of an archive's arrays, but not the arrays."""
+    with _opened(file) as (archive, stream):
+        keys = set(archive.files)
+        heads = {key: _header(stream, key) for key in keys & {"X", "data", "y"}}
+        if "X" in heads and not {"indices", "indptr", "shape"} <= keys:
+            shape, dtype = heads["X"]
+        elif "shape" in keys and _header(stream, "shape")[0] == (2,):
+            shape = tuple(int(length) for length in archive["shape"])
+            dtype = heads["data"][1] if "data" in heads else np.dtype(np.float64)
+        else:
+            raise ValueError(f"has the keys {sorted(keys)}, wanted {_WANTED}")
+        if len(shape) != 2 or min(shape) < 0 or shape[1] > MOST_FEATURES:
+            raise ValueError(f"holds a matrix of shape {shape}, wanted rows and columns")
+        narrow = np.dtype(np.float32 if dtype == np.float32 else np.float64)
+        return _Head(shape[0], shape[1], narrow, heads["y"][1] if "y" in heads else None)
+
+
+def _header(stream: Any, key: str) -> tuple[tuple[int, ...], np.dtype]:
+    """Return shape and type of one array of an archive."""
+    with zipfile.ZipFile(stream) as directory, directory.open(f"{key}.npy") as member:
+        return read_header(member)
+
+
+def _read_block(file: TextFile, head: _Head, columns: int, dtype: np.dtype, block: str) -> Any:
+    with _opened(file) as (archive, stream):
+        matrix = _read_rows(archive, stream)
+    _check_same(file, head, matrix.shape[0])
+    return as_block(_widened(matrix, columns, file.name).astype(dtype, copy=False), block)
+
+
+def _read_y(file: TextFile, head: _Head, dtype: np.dtype) -> np.ndarray:
+    with _opened(file) as (archive, _):
+        labels: np.ndarray = archive["y"]
+    _check_same(file, head, len(labels))
+    return labels.astype(dtype, copy=False)
+
+
+def _check_same(file: TextFile, head: _Head, rows: int) -> None:
+    if rows != head.n_rows:
+        raise DataFileError(file.name, f"has {rows} rows where {head.n_rows} were announced")
+
+
+def _widened(matrix: csr_array, columns: int, name: str) -> csr_array:
+    if columns < matrix.shape[1]:
+        raise DataFileError(name, f"has {matrix.shape[1]} columns, but n_features is {columns}")
+    if columns > matrix.shape[1]:
+        parts = (matrix.data, matrix.indices, matrix.indptr)
+        return csr_array(parts, shape=(matrix.shape[0], columns))
+    return matrix
+
+
+def _read(file: TextFile) -> tuple[csr_array, np.ndarray | None]:
+    with _opened(file) as (archive, stream):
+        matrix = _read_rows(archive, stream)
+        return matrix, _read_labels(archive, matrix.shape[0])
+
+
+@contextmanager
+def _opened(file: TextFile) -> Iterator[tuple[Any, Any]]:
+    """Open an archive; say which one it was that could not be read."""
+    try:
+        with file.fs.open(file.path, "rb") as stream, _open_archive(stream) as archive:
+            yield archive, stream
+    except (DataFileError, FileNotFoundError):
+        raise
+    except _BROKEN as error:
+        raise DataFileError(file.name, str(error)) from error
 
 
 def _open_archive(stream: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from fsspec.utils import infer_compression  # type: ignore[import-untyped]
 
 from dask_s3vm.io.errors import SvmlightError
 
-__all__ = ["TextFile", "UrlPath", "find_files", "line_start", "split_evenly"]
+__all__ = ["TextFile", "UrlPath", "find_files", "is_hidden", "line_start", "split_evenly"]
 
 UrlPath = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -35,18 +35,25 @@ class TextFile:
         the file must be read as a whole.
     version : str
         Changes when the file is changed, as far as the file system can tell.
+    labelled : bool
+        Whether rows of svmlight text begin with a label; see `labelled_lines`.
     """
 
     fs: Any
     path: str
     size: int | None
     version: str
+    labelled: bool = True
 
     @property
     def name(self) -> str:
         """The path as the user knows it: a plain local path, or a full address."""
-        local = "file" in _protocols(self.fs)
-        return self.path if local else str(self.fs.unstrip_protocol(self.path))
+        return self.path if self.is_local else str(self.fs.unstrip_protocol(self.path))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this machine's file system has the file."""
+        return "file" in _protocols(self.fs)
 
     def read_all(self) -> bytes:
         """Return the whole text, decompressed."""
@@ -76,6 +83,26 @@ class TextFile:
             while stream.read(_STEP):  # a checksum is looked at when the end is reached
                 pass
         return pieces
+
+    def labelled_lines(self, lines: bytes) -> bytes:
+        """Return whole lines as they are, or with a label of 0 where they have none.
+
+        Without labels, as in files of SVMlin, every line is a row, also an empty one.
+        """
+        if self.labelled or not lines:
+            return lines
+        ended = lines.endswith(b"\n")
+        body = lines[:-1] if ended else lines
+        return b"0 " + body.replace(b"\n", b"\n0 ") + (b"\n" if ended else b"")
+
+    def starts_with_label(self) -> bool:
+        """Whether the first row begins with a label, rather than with an index:value pair."""
+        with self._decompressed() as stream:
+            while line := stream.readline(_STEP):
+                words = line.split(b"#", 1)[0].split(None, 1)
+                if words:
+                    return b":" not in words[0]
+        return True
 
     @contextmanager
     def _decompressed(self) -> Iterator[Any]:
@@ -132,13 +159,19 @@ class TextFile:
         return count
 
 
-def find_files(urlpath: UrlPath) -> list[TextFile]:
-    """Return the files that a path, a glob pattern or a list of these stands for.
+def find_files(
+    urlpath: UrlPath, belongs: Callable[[str], bool] = lambda name: True
+) -> list[TextFile]:
+    """Return the files that a path, a glob pattern, a folder or a list of these stands for.
 
     Parameters
     ----------
     urlpath : str, path or list of these
-        Paths or addresses. The files of one glob pattern are put in order of their names.
+        Paths or addresses. The files of one glob pattern, or of one folder, are put in order of
+        their names.
+    belongs : callable
+        Tells which files of a folder are meant, by their names. Hidden ones (whose names start
+        with a dot or an underscore) never are.
 
     Returns
     -------
@@ -152,7 +185,7 @@ def find_files(urlpath: UrlPath) -> list[TextFile]:
     """
     if isinstance(urlpath, str | os.PathLike):
         urlpath = [urlpath]
-    files = [file for url in urlpath for file in _expand(os.fspath(url))]
+    files = [file for url in urlpath for file in _expand(os.fspath(url), belongs)]
     if not files:
         raise ValueError("urlpath is an empty list, wanted at least one file")
     return files
@@ -193,7 +226,12 @@ def _rest_of_line(stream: Any) -> bytes:
     return b"".join(parts)
 
 
-def _expand(url: str) -> list[TextFile]:
+def is_hidden(path: str) -> bool:
+    """Tell whether a file's name says that it is no data: it starts with a dot or underscore."""
+    return path.rstrip("/").rpartition("/")[2].startswith((".", "_"))
+
+
+def _expand(url: str, belongs: Callable[[str], bool]) -> list[TextFile]:
     fs, path = url_to_fs(url)
     # A file whose name holds a bracket or a star is that file, not a pattern.
     if any(sign in path for sign in "*?[") and not fs.exists(path):
@@ -201,6 +239,14 @@ def _expand(url: str) -> list[TextFile]:
         if not paths:
             raise FileNotFoundError(f"no file matches {url!r}")
         return [_describe(fs, match, match) for match in paths]
+    if fs.isdir(path):
+        names = sorted(name for name in fs.ls(path, detail=False) if not is_hidden(name))
+        paths = [name for name in names if belongs(name) and fs.isfile(name)]
+        if not paths:
+            raise FileNotFoundError(
+                f"folder {url!r} holds no file of the format that was asked for"
+            )
+        return [_describe(fs, name, name) for name in paths]
     return [_describe(fs, path, url)]
 
 
@@ -208,8 +254,6 @@ def _describe(fs: Any, path: str, url: str) -> TextFile:
     if not fs.exists(path):
         raise FileNotFoundError(f"there is no file {url!r}")
     info = fs.info(path)
-    if info.get("type") == "directory":
-        raise IsADirectoryError(f"{url!r} is a directory, wanted a file or a pattern such as '*'")
     size = info.get("size")
     if infer_compression(path) is not None:
         size = None

@@ -103,12 +103,13 @@ def _look_at_lines(
     dtype: np.dtype,
 ) -> Piece:
     """Summarise ``text[first:last]``, where `text` begins at byte `start` of the file."""
+    lines = file.labelled_lines(text[first:last])
     try:
-        summary = summarise(text[first:last], first_column, dtype)
+        summary = summarise(lines, first_column, dtype)
     except BadLineError as error:
-        offset = first + error.start
         # Line numbers cost a look at all text before, so they are counted for a mistake only.
-        line = file.count_lines(start) + text.count(b"\n", 0, offset) + 1
-        wrong = text[offset:last].split(b"\n", 1)[0]
+        before = text.count(b"\n", 0, first) + lines.count(b"\n", 0, error.start)
+        line = file.count_lines(start) + before + 1
+        wrong = lines[error.start :].split(b"\n", 1)[0]
         raise SvmlightError(file.name, error.reason, line, wrong[:200]) from None
     return Piece(start + first, start + last, summary)

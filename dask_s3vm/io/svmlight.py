@@ -1,19 +1,21 @@
 """svmlight text files as dask arrays of sparse blocks."""
 
-from dataclasses import dataclass
-from numbers import Integral
+from dataclasses import dataclass, replace
 from operator import getitem
 from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
-import sparse
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
 
+from dask_s3vm.io.blocks import as_block, check_options
 from dask_s3vm.io.errors import SvmlightError
+from dask_s3vm.io.formats import FORMATS
+from dask_s3vm.io.labels import check_known, sorted_labels
+from dask_s3vm.io.lines import parse_line
 from dask_s3vm.io.parse import parse
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 from dask_s3vm.io.survey import Piece, look_through
@@ -30,6 +32,7 @@ class _Format:
     integral: bool
     block: str
     dtype: np.dtype
+    known: np.ndarray | None = None
 
 
 def read_svmlight(
@@ -40,7 +43,9 @@ def read_svmlight(
     blocksize: int | str = "32MiB",
     block: Literal["gcxs", "scipy"] = "gcxs",
     dtype: Any = np.float64,
-) -> tuple[da.Array, da.Array]:
+    known_labels: Any = None,
+    has_labels: bool | Literal["auto"] = True,
+) -> tuple[da.Array, Any]:
     """Read svmlight (libsvm) text into dask arrays with known chunk sizes.
 
     The files are looked through once, in parallel, when this function is called: that finds
@@ -50,7 +55,7 @@ def read_svmlight(
     Parameters
     ----------
     urlpath : str, path or list of these
-        File, glob pattern, or list of these; anything fsspec can open. A compressed file
+        File, glob pattern, folder, or list of these; anything fsspec can open. A compressed file
         (``.gz``, ``.bz2``) is held in memory as a whole while it is read.
     n_features : int, optional
         Number of columns of `X`; by default as many as the largest column number needs.
@@ -63,13 +68,20 @@ def read_svmlight(
         Blocks of `X` as ``sparse.GCXS`` (rows compressed) or as ``scipy.sparse.csr_array``.
     dtype : dtype
         Type of the values, float64 or float32.
+    known_labels : list of numbers, optional
+        The labels that may occur, the mark of unlabelled rows included. Any other is an error
+        when its block is computed.
+    has_labels : bool or "auto"
+        False if rows have no labels in front, as in files of SVMlin; then every line is a row. With
+        ``"auto"``, the first row of the first file tells.
 
     Returns
     -------
     X : dask.array.Array of shape (n_rows, n_features)
         The rows. Values of zero are not stored.
     y : dask.array.Array of shape (n_rows,)
-        The labels: int64 if all labels of all files are whole numbers, else float64.
+        The labels: int64 if all labels of all files are whole numbers, else float64. ``None`` if
+        rows have no labels.
 
     Raises
     ------
@@ -78,8 +90,16 @@ def read_svmlight(
     FileNotFoundError
         If a file does not exist.
     """
-    dtype, size = _check_options(n_features, zero_based, blocksize, block, dtype)
-    files = find_files(urlpath)
+    check_options(n_features=n_features, block=block, dtype=dtype, blocksize=blocksize)
+    if not isinstance(zero_based, bool) and zero_based != "auto":
+        raise ValueError(f"zero_based is {zero_based!r}, wanted True, False or 'auto'")
+    dtype, size = np.dtype(dtype), parse_bytes(blocksize)
+    files = find_files(urlpath, FORMATS["svmlight"].fits)
+    if not isinstance(has_labels, bool) and has_labels != "auto":
+        raise ValueError(f"has_labels is {has_labels!r}, wanted True, False or 'auto'")
+    labelled = files[0].starts_with_label() if has_labels == "auto" else has_labels
+    if not labelled:
+        files = [replace(file, labelled=False) for file in files]
     pieces = look_through(files, size, int(zero_based is False), dtype)
     every = [piece.summary for group in pieces for piece in group]
     if zero_based == "auto":
@@ -90,26 +110,10 @@ def read_svmlight(
         integral=all(summary.integral for summary in every),
         block=block,
         dtype=dtype,
+        known=sorted_labels(known_labels),
     )
-    return _build_arrays(files, pieces, form)
-
-
-def _check_options(
-    n_features: Any, zero_based: Any, blocksize: Any, block: Any, dtype: Any
-) -> tuple[np.dtype, int]:
-    """Refuse options that make no sense; return the type and the block size in bytes."""
-    if n_features is not None and (not isinstance(n_features, Integral) or n_features < 1):
-        raise ValueError(f"n_features is {n_features!r}, wanted a whole number above 0 or None")
-    if not isinstance(zero_based, bool) and zero_based != "auto":
-        raise ValueError(f"zero_based is {zero_based!r}, wanted True, False or 'auto'")
-    if block not in ("gcxs", "scipy"):
-        raise ValueError(f"block is {block!r}, wanted 'gcxs' or 'scipy'")
-    if np.dtype(dtype) not in (np.float32, np.float64):
-        raise ValueError(f"dtype is {np.dtype(dtype)}, wanted float32 or float64")
-    size = parse_bytes(blocksize)
-    if size < 1:
-        raise ValueError(f"blocksize is {blocksize!r}, wanted at least one byte")
-    return np.dtype(dtype), size
+    X, y = _build_arrays(files, pieces, form)
+    return X, y if labelled else None
 
 
 def _count_features(
@@ -140,7 +144,7 @@ def _build_arrays(
     files: list[TextFile], pieces: list[list[Piece]], form: _Format
 ) -> tuple[da.Array, da.Array]:
     """Build the lazy arrays. X and y share one task per block, which parses its lines once."""
-    described = [(file.name, file.version, file.size) for file in files]
+    described = [(file.name, file.version, file.size, file.labelled) for file in files]
     token = tokenize(described, pieces, form.__dict__)
     read, x_name, y_name = (
         f"{part}-{token}" for part in ("parse-svmlight", "svmlight-X", "svmlight-y")
@@ -165,7 +169,7 @@ def _build_arrays(
     x_graph = HighLevelGraph({k: layers[k] for k in (read, x_name)}, {read: set(), x_name: {read}})
     y_graph = HighLevelGraph({k: layers[k] for k in (read, y_name)}, {read: set(), y_name: {read}})
     chunks = tuple(rows)
-    x_meta = _make_block(csr_array((0, 0), dtype=form.dtype), form.block)
+    x_meta = as_block(csr_array((0, 0), dtype=form.dtype), form.block)
     y_meta = np.empty(0, dtype=np.int64 if form.integral else np.float64)
     return (
         da.Array(x_graph, x_name, chunks=(chunks, (form.n_features,)), meta=x_meta),
@@ -205,6 +209,7 @@ def _parse(
     """Return rows and labels of one piece; `lines` is its text if that was read already."""
     if lines is None:
         lines = file.read_exactly(piece.start, piece.stop)
+    lines = file.labelled_lines(lines)
     try:
         matrix, labels = parse(
             lines, piece.summary, int(not form.zero_based), form.n_features, form.dtype
@@ -212,14 +217,26 @@ def _parse(
     except ValueError as error:
         reason = f"has changed since it was looked through: {error}"
         raise SvmlightError(file.name, reason) from error
+    strange = check_known(labels, form.known)
+    if strange >= 0:
+        _tell_of_label(file, piece, form, lines, strange)
     if form.integral:
         labels = labels.astype(np.int64)
-    return _make_block(matrix, form.block), labels
-
-
-def _make_block(matrix: csr_array, block: str) -> Any:
     matrix.eliminate_zeros()
-    if block == "scipy":
-        return matrix
-    parts = (matrix.data, matrix.indices, matrix.indptr)
-    return sparse.GCXS(parts, shape=matrix.shape, compressed_axes=(0,))
+    return as_block(matrix, form.block), labels
+
+
+def _tell_of_label(file: TextFile, piece: Piece, form: _Format, lines: bytes, row: int) -> None:
+    """Find the line of a row whose label is not known, and say so."""
+    assert form.known is not None
+    left = row
+    for number, line in enumerate(lines.split(b"\n")):
+        if parse_line(line, 0, form.dtype) is None:
+            continue
+        if left == 0:
+            first = file.count_lines(piece.start) if file.size is not None else None
+            reason = f"the label is none of {form.known.tolist()}"
+            if first is None:  # lines before are packed
+                first = file.read_pieces([(0, piece.start)])[0].count(b"\n")
+            raise SvmlightError(file.name, reason, first + number + 1, line[:200])
+        left -= 1

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dask_s3vm.methods.keeping import State
 from dask_s3vm.problems.base import Point
 from dask_s3vm.problems.transductive import TransductiveProblem
 from dask_s3vm.solvers.newton import finite_newton, is_near, preconditioner
@@ -46,7 +47,34 @@ class Alternation:
         self.point = point = problem.step(lambda: problem.evaluate(w))
         self._scale = problem.step(lambda: preconditioner(problem, point))
 
-    def settle(self, gap: float, last: bool, relabel: Relabel, once: bool, report: Report) -> None:
+    def state(self) -> State:
+        """All that is needed to go on from here; see `History.keep`."""
+        return {
+            "point": self.point.state(),
+            "scale": self._scale,
+            "n_newton": self.n_newton,
+            "termination": self.termination,
+            "labels": self.problem.labels,
+            "cost": self.problem.unlabeled_cost,
+        }
+
+    def go_on_from(self, state: State) -> None:
+        """Bring problem and point back to a state."""
+        self.problem.set_unlabeled_cost(state["cost"])
+        self.problem.label(state["labels"])
+        self.point = Point.of_state(state["point"])
+        self._scale = state["scale"]
+        self.n_newton, self.termination = state["n_newton"], state["termination"]
+
+    def settle(
+        self,
+        gap: float,
+        last: bool,
+        relabel: Relabel,
+        once: bool,
+        report: Report,
+        keep: Callable[[float], None],
+    ) -> None:
         """Alternate until labels rest.
 
         Parameters
@@ -56,6 +84,7 @@ class Alternation:
         relabel : changes labels.
         once : whether a second change of labels at the same weights would find nothing to do.
         report : takes each half step.
+        keep : told the gap to go on with, whenever there is more to do.
         """
         gap = max(gap, self._tol)
         while True:
@@ -67,6 +96,7 @@ class Alternation:
                 return
             if rests:
                 gap = max(TIGHTER * gap, self._tol)
+            keep(gap)
 
     def _change_labels(self, relabel: Relabel) -> int:
         problem, origin = self.problem, self.point

@@ -83,11 +83,11 @@ def train_da(
     w = np.zeros(engine.layout.n_features + 1) if start is None else start
     report = _Report(history, task.positive)
     mixed = 0.0 < task.ratio < 1.0
-    if not mixed:
-        return _descend(engine, task, settings, w, mixed, report)
-    path = _Path(engine, task, settings, report)
+    if not mixed or history.kept(f"class {task.positive}/descent") is not None:
+        return _descend(engine, task, settings, w, mixed, report, history)
+    path = _Path(engine, task, settings, report, history)
     w = path.follow(w, None if seeds is None else seeds.get(task.positive))
-    solution = _descend(engine, task, settings, w, mixed, report)
+    solution = _descend(engine, task, settings, w, mixed, report, history)
     if seeds is not None:
         # one that has all rows on one side leads nowhere
         bias = float(settings.fit_intercept)
@@ -100,7 +100,12 @@ class _Path:
     """The way from warm to cold."""
 
     def __init__(
-        self, engine: Engine, task: TransductiveTask, settings: DASettings, report: "_Report"
+        self,
+        engine: Engine,
+        task: TransductiveTask,
+        settings: DASettings,
+        report: "_Report",
+        history: History,
     ) -> None:
         self._problem = AnnealedProblem(
             engine,
@@ -118,7 +123,9 @@ class _Path:
         self.seed: Seed
         self._nu = 0.0
         self._point: AnnealedPoint
-        self._best: AnnealedPoint | None = None
+        self._best: tuple[float, np.ndarray] | None = None
+        self._name = f"class {task.positive}/path"
+        self._history = history
         self._n_unlabeled = task.n_unlabeled
         self._most_entropy = float(entr(task.ratio) + entr(1.0 - task.ratio))
         self._report = report
@@ -135,8 +142,13 @@ class _Path:
         # the fourth root of the Hessian's diagonal: the preconditioner of `solvers.newton`
         self._scale = self._problem.diagonal() ** 0.25
         memory = Memory(memory_size(len(w)), len(w))
-        v = self._scale * w
-        for _ in range(MAX_TEMPERATURES):
+        v, number = self._scale * w, 0
+        kept = self._history.kept(self._name)
+        if kept is not None:
+            v, number, memory.scale = kept["v"], kept["number"], kept["memory_scale"]
+            self._temperature, self._nu = kept["temperature"], kept["nu"]
+            self._best = kept["best_objective"], kept["best_w"]
+        for passed in range(number + 1, MAX_TEMPERATURES + 1):
             found = minimise(self._evaluate, v, memory, 0.0, self._rests, self._most)
             v = found.x
             if self._is_undecided():
@@ -145,15 +157,30 @@ class _Path:
             if self._is_certain():
                 break
             self._temperature /= COOLING
+            self._keep(passed, v, memory)
         assert self._best is not None, "no temperature at all"
-        return self._best.w
+        return self._best[1]
+
+    def _keep(self, number: int, v: np.ndarray, memory: Memory) -> None:
+        """Keep the state between two temperatures; `number` of them are behind."""
+        assert self._best is not None, "no temperature at all"
+        state = {
+            "number": number,
+            "temperature": self._temperature,
+            "v": v,
+            "nu": self._nu,
+            "memory_scale": memory.scale,
+            "best_objective": self._best[0],
+            "best_w": self._best[1],
+        }
+        self._history.keep(self._name, state)
 
     def _evaluate(self, v: np.ndarray) -> tuple[float, np.ndarray]:
         """F_T and its gradient in scaled variables."""
         point = self._problem.evaluate(v / self._scale, self._temperature, self._nu)
         self._nu, self._point = point.nu, point
-        if self._best is None or point.objective < self._best.objective:
-            self._best = point
+        if self._best is None or point.objective < self._best[0]:
+            self._best = point.objective, point.w
         return point.value, point.gradient / self._scale
 
     def _rests(self, value: float, gradient: np.ndarray) -> bool:
@@ -176,6 +203,7 @@ def _descend(
     w: np.ndarray,
     mixed: bool,
     report: "_Report",
+    history: History,
 ) -> BinarySolution:
     """Minimise the transductive objective from w, with the number of positive labels that it has.
 
@@ -184,19 +212,29 @@ def _descend(
     problem = TransductiveProblem(
         engine, settings.lam, task.positive, task.costs, settings.fit_intercept
     )
-    problem.set_unlabeled_cost(settings.lam_unlabeled / task.unlabeled_weight)
     state = Alternation(problem, settings.tol, settings.max_iter)
+    name = f"class {task.positive}/descent"
+    kept = history.kept(name)
 
     def told(event: str, newton_steps: int, cg_steps: int, switched: int) -> None:
         report.half_step(event, state.point.value, cg_steps, switched)
 
-    if mixed:
-        problem.step(lambda: problem.assign_sides(w))
+    def keep(gap: float) -> None:
+        history.keep(name, {"gap": gap, "alternation": state.state()})
+
+    if kept is None:
+        problem.set_unlabeled_cost(settings.lam_unlabeled / task.unlabeled_weight)
+        problem.step(
+            lambda: problem.assign_sides(w) if mixed else problem.assign(w, task.n_positive)
+        )
         state.arrive_at(w)
-        state.settle(LOOSE, True, lambda point: problem.switch(point, None), True, told)
     else:
-        problem.step(lambda: problem.assign(w, task.n_positive))
-        state.arrive_at(w)
+        state.go_on_from(kept["alternation"])
+    if mixed:
+        gap = LOOSE if kept is None else kept["gap"]
+        keep(gap)
+        state.settle(gap, True, lambda point: problem.switch(point, None), True, told, keep)
+    else:
         state.retrain(settings.tol, told)
     value = state.transductive_value()
     return BinarySolution(state.point.w, value, state.n_newton, state.termination)

@@ -8,6 +8,7 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
+from dask_s3vm.methods.keeping import Keeper, Snapshot, State
 
 #: One row of `history_`: flat, numbers and strings only.
 HistoryRow = dict[str, Any]
@@ -85,17 +86,70 @@ class TransductiveTask:
 
 
 class History:
-    """Collects the rows of `history_` and passes each on to the callbacks."""
+    """What a fit has done: rows of `history_`, each passed on to the callbacks; and its state.
 
-    def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
-        self.rows: list[HistoryRow] = []
+    At a step boundary a method says by `keep` all that is needed to go on from there, under a name
+    of its own; `kept` gives it back, in this process or a later one.
+
+    Parameters
+    ----------
+    callbacks : called with each row.
+    keeper : remembers states.
+    engine : tells how many rounds were made.
+    """
+
+    def __init__(
+        self,
+        callbacks: Iterable[Callback] = (),
+        keeper: Keeper | None = None,
+        engine: Engine | None = None,
+    ) -> None:
         self._callbacks = list(callbacks)
+        self._keeper = Keeper() if keeper is None else keeper
+        self._engine = engine
+        self.rows: list[HistoryRow] = list(self._keeper.last.history)
+        if engine is not None:
+            engine.rounds += self._keeper.last.rounds
 
     def add(self, row: HistoryRow) -> None:
         """Append a row."""
         self.rows.append(row)
         for callback in self._callbacks:
             callback(row)
+
+    def kept(self, name: str) -> State | None:
+        """The state to go on from, if there is one of this name."""
+        return self._keeper.last.states.get(name)
+
+    def keep(self, name: str, state: State, began: float | None = None) -> None:
+        """Offer a state, and drop those of names that begin with it and a slash.
+
+        `began` : when its collection began, of a state that took some work; see `due`.
+        """
+        last = self._keeper.last.states
+        states = {key: value for key, value in last.items() if not key.startswith(f"{name}/")}
+        rounds = 0 if self._engine is None else self._engine.rounds
+        self._keeper.offer(Snapshot({**states, name: state}, list(self.rows), rounds), began)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a state that takes some work to collect."""
+        return self._keeper.due
+
+    def rewind(self) -> None:
+        """Forget the rows after the last state that was kept."""
+        self.rows[:] = self._keeper.last.history
+
+
+def solved_once(
+    history: History, name: str, solve: Callable[[], "BinarySolution"]
+) -> "BinarySolution":
+    """Solve a binary problem, unless that is done already; states within it are `name`/..."""
+    state = history.kept(name)
+    if state is None:
+        state = vars(solve())
+        history.keep(name, state)
+    return BinarySolution(**state)
 
 
 def class_totals(engine: Engine, n_classes: int) -> ClassTotals:

@@ -56,7 +56,10 @@ def split_rows(
     """
     labels = np.zeros(engine.layout.n_rows, dtype=np.int64)
     splits: list[Split] = []
-    for number in range(settings.n_clusters - 1):
+    kept = history.kept("splits")
+    if kept is not None:
+        labels, splits = kept["labels"].copy(), [Split(**split) for split in kept["splits"]]
+    for number in range(len(splits), settings.n_clusters - 1):
         parent = int(np.bincount(labels).argmax())
         members = labels == parent
         n_members = int(np.count_nonzero(members))
@@ -65,7 +68,7 @@ def split_rows(
         rows = decompose_rows(engine, settings.bias, [1], settings.center)
         own = replace(search, seed=_child(search.seed, number))
         found = LabelSearch(rows, settings.lam, n_members, settings.placement).run(
-            0, _window(n_members, settings), own, {"split": number}, history
+            0, _window(n_members, settings), own, {"split": number}, history, "splits/search"
         )
         positive = np.concatenate(
             [
@@ -78,6 +81,8 @@ def split_rows(
             positive, w = ~positive, -w
         labels[members & positive] = number + 1
         splits.append(Split(parent, w, found.solution.objective))
+        done = {"labels": labels.copy(), "splits": [vars(split) for split in splits]}
+        history.keep("splits", done)
     return labels, splits
 
 

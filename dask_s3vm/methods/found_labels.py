@@ -1,17 +1,18 @@
 """What follows when labels have been found: an SVM on all rows, and a class for each row."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
 from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask
-from dask_s3vm.methods.l2svm import L2SVMSettings
+from dask_s3vm.methods.l2svm import L2SVMSettings, resumable_newton
 from dask_s3vm.problems.found_labels import class_numbers, score_directions
 from dask_s3vm.problems.transductive import TransductiveProblem
-from dask_s3vm.solvers.newton import finite_newton
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,22 @@ class FoundLabels:
     objective: float
     direction: np.ndarray
     n_steps: int
+
+
+Found = TypeVar("Found", bound=FoundLabels)
+
+
+def found_once(
+    history: History, positive: int, kind: type[Found], find: Callable[[], Found]
+) -> Found:
+    """Find the labels of a binary problem, unless that is done already."""
+    name = f"labels {positive}"
+    kept = history.kept(name)
+    if kept is not None:
+        return kind(**kept)
+    found = find()
+    history.keep(name, vars(found))
+    return found
 
 
 def train_on_found(
@@ -51,9 +68,15 @@ def train_on_found(
     )
     problem.set_unlabeled_cost(2.0 * cost)
     problem.label(found.bits)
-    zeros = np.zeros(engine.layout.n_features + 1)
-    start = problem.step(lambda: problem.evaluate(zeros))
-    result = finite_newton(problem, start, settings.tol, settings.max_iter)
+    result = resumable_newton(
+        problem,
+        np.zeros(engine.layout.n_features + 1),
+        settings.tol,
+        settings.max_iter,
+        lambda step: None,
+        f"class {task.positive}/newton",
+        history,
+    )
     history.add(
         {
             "class": task.positive,

@@ -4,15 +4,23 @@ A sequence of `lam` is walked with each solution as the seed of the next. More t
 are one-vs-rest problems over the same resident rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import BinarySolution, History, LinearSolution, collect
+from dask_s3vm.methods.base import (
+    BinarySolution,
+    History,
+    LinearSolution,
+    collect,
+    solved_once,
+)
+from dask_s3vm.problems.base import Point
 from dask_s3vm.problems.l2svm import L2SVMProblem
-from dask_s3vm.solvers.newton import finite_newton
+from dask_s3vm.problems.quadratic import QuadraticProblem
+from dask_s3vm.solvers.newton import NewtonResult, NewtonState, NewtonStep, finite_newton, go_on
 
 
 @dataclass(frozen=True)
@@ -65,17 +73,59 @@ def _walk(
     """Solve one binary problem for every lam, each seeded with the last."""
     problem = L2SVMProblem(engine, lams[0], positive, costs, settings.fit_intercept)
     solved = []
-    for lam in lams:
+    for number, lam in enumerate(lams):
         problem.lam = lam
-        start = problem.step(lambda w=w: problem.evaluate(w))  # type: ignore[misc]
-        labels = {"class": positive, "lam": lam}
-        result = finite_newton(
-            problem,
-            start,
-            settings.tol,
-            settings.max_iter,
-            lambda step, labels=labels: history.add(labels | asdict(step)),  # type: ignore[misc]
+        name = f"class {positive}, lam {number}"
+        begun = w
+        solution = solved_once(
+            history,
+            name,
+            lambda: _solve(problem, positive, begun, settings, name, history),  # noqa: B023
         )
-        w = result.point.w
-        solved.append(BinarySolution(w, result.point.value, result.n_iter, result.termination))
+        w = solution.w
+        solved.append(solution)
     return solved
+
+
+def _solve(
+    problem: L2SVMProblem,
+    positive: int,
+    w: np.ndarray,
+    settings: L2SVMSettings,
+    name: str,
+    history: History,
+) -> BinarySolution:
+    """Solve for the lam that the problem has, from w or from a state that was kept."""
+    labels = {"class": positive, "lam": problem.lam}
+    result = resumable_newton(
+        problem,
+        w,
+        settings.tol,
+        settings.max_iter,
+        lambda step: history.add(labels | asdict(step)),
+        f"{name}/newton",
+        history,
+    )
+    return BinarySolution(result.point.w, result.point.value, result.n_iter, result.termination)
+
+
+def resumable_newton(
+    problem: QuadraticProblem,
+    w: np.ndarray,
+    tol: float,
+    max_iter: int,
+    on_step: Callable[[NewtonStep], None],
+    name: str,
+    history: History,
+) -> NewtonResult:
+    """Minimise from w, or from the state of this name; each step is kept."""
+
+    def keep(state: NewtonState) -> None:
+        history.keep(name, vars(state) | {"point": state.point.state()})
+
+    kept = history.kept(name)
+    if kept is None:
+        start = problem.step(lambda: problem.evaluate(w))
+        return finite_newton(problem, start, tol, max_iter, on_step, on_state=keep)
+    state = NewtonState(**(kept | {"point": Point.of_state(kept["point"])}))
+    return go_on(problem, state, tol, max_iter, on_step, on_state=keep)

@@ -57,32 +57,59 @@ def solve_programme(
         lambda: label_sums(engine, task.positive, task.costs, settings.cost, settings.center)
     )
     programme = LabelProgramme(engine, sums, task.ratio)
-    best: ProgrammePoint | None = None
-    n_steps = 0
-    for number, start in enumerate(_starts(programme, settings.seeds)):
-        point = start
-        for reached, row in _descend(programme, start):
-            history.add({"class": task.positive, "start": number, **row})
-            point = reached
-            n_steps += 1
-        if best is None or point.value < best.value:
-            best = point
-    assert best is not None, "there is always a first start"
-    found = best
+    run = _Run(programme, task.positive, history)
+    for number in range(run.next_start, 1 + len(settings.seeds)):
+        run.descend(_start(programme, settings.seeds, number))
+    found = run.best
+    assert found is not None, "there is always a first start"
     bits = engine.step(lambda: programme.bits(found))
-    return FoundLabels(bits, found.value, sums.direction(found.raw), n_steps)
+    return FoundLabels(bits, found.value, sums.direction(found.raw), run.n_steps)
 
 
-def _starts(
-    programme: LabelProgramme, seeds: Sequence[np.random.SeedSequence]
-) -> Iterator[ProgrammePoint]:
-    """P = r, then a vertex for each seed: the best one for a random direction."""
-    yield programme.uniform()
+class _Run:
+    """One start after the other, and the best point so far; kept between starts."""
+
+    def __init__(self, programme: LabelProgramme, positive: int, history: History) -> None:
+        self.best: ProgrammePoint | None = None
+        self.n_steps = 0
+        self.next_start = 0
+        self._programme = programme
+        self._positive = positive
+        self._history = history
+        self._name = f"labels {positive}/starts"
+        kept = history.kept(self._name)
+        if kept is not None:
+            self.best = ProgrammePoint.of_state(kept["best"])
+            self.n_steps, self.next_start = kept["n_steps"], kept["next_start"]
+
+    def descend(self, start: ProgrammePoint) -> None:
+        """Go down from a start."""
+        point = start
+        for reached, row in _descend(self._programme, start):
+            self._history.add({"class": self._positive, "start": self.next_start, **row})
+            point = reached
+            self.n_steps += 1
+        if self.best is None or point.value < self.best.value:
+            self.best = point
+        self.next_start += 1
+        state = {
+            "best": self.best.state(),
+            "n_steps": self.n_steps,
+            "next_start": self.next_start,
+        }
+        self._history.keep(self._name, state)
+
+
+def _start(
+    programme: LabelProgramme, seeds: Sequence[np.random.SeedSequence], number: int
+) -> ProgrammePoint:
+    """P = r, or a vertex for each seed: the best one for a random direction."""
+    if number == 0:
+        return programme.uniform()
     layout = programme.engine.layout
-    for seed in seeds:
-        drawn = np.append(np.random.default_rng(seed).normal(size=layout.n_features), 0.0)
-        direction = layout.to_internal(drawn)
-        yield programme.engine.step(lambda v=direction: programme.vertex(v))  # type: ignore[misc]
+    drawn = np.random.default_rng(seeds[number - 1]).normal(size=layout.n_features)
+    direction = layout.to_internal(np.append(drawn, 0.0))
+    return programme.engine.step(lambda: programme.vertex(direction))
 
 
 def _descend(

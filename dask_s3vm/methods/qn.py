@@ -76,11 +76,19 @@ def train_qn(
     report = _Report(history, task.positive)
     last, loose = len(settings.stages) - 1, max(LOOSE, settings.tol)
     result: LBFGSResult | None = None
+    name, first = f"class {task.positive}/stages", 0
+    kept = history.kept(name)
+    if kept is not None:
+        first, memory.scale = kept["next"], kept["memory_scale"]
+        result = LBFGSResult(**kept["result"])
+        x = result.x
+        report.begin(first - 1, kept["lam_u"])
+        report.n_evaluations = kept["n_evaluations"]
 
     def is_flat(value: float, gradient: np.ndarray) -> bool:
         return float(np.abs(gradient).max()) <= settings.gtol
 
-    for number, part in enumerate(settings.stages):
+    for number, part in enumerate(settings.stages[first:], start=first):
         before, lam_u = report.lam_u, part * settings.lam_unlabeled
         report.begin(number, lam_u)
         known = None
@@ -98,6 +106,14 @@ def train_qn(
         x = result.x
         if seeds is not None and part == 0.0:
             seeds[task.positive] = x
+        state = {
+            "next": number + 1,
+            "memory_scale": memory.scale,
+            "result": vars(result),
+            "lam_u": lam_u,
+            "n_evaluations": report.n_evaluations,
+        }
+        history.keep(name, state)
     assert result is not None, "there is at least one stage"
     return BinarySolution(
         problem.weights(x), result.value, report.n_evaluations, result.termination

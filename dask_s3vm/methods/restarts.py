@@ -12,6 +12,7 @@ import numpy as np
 
 from dask_s3vm.engine.pool import run_pool
 from dask_s3vm.methods.base import History
+from dask_s3vm.methods.keeping import State
 from dask_s3vm.problems.labels import Factor, Found, Task, Window, restart, window_of
 
 __all__ = ["Judge", "SearchSettings", "Window", "search_pool", "window_of"]
@@ -62,6 +63,22 @@ class Judge:
         stale = self._patience is not None and self.judged - 1 - self.winner >= self._patience
         return self.judged == self._n_restarts or (self.judged > 0 and stale)
 
+    def state(self) -> State:
+        """What has been judged and what waits; see `History.keep`."""
+        waiting = [[number, found._asdict()] for number, found in self._waiting.items()]
+        best = None if self.best is None else self.best._asdict()
+        return {"best": best, "winner": self.winner, "judged": self.judged, "waiting": waiting}
+
+    def go_on_from(self, state: State, kind: Any) -> None:
+        """Come back to a state, whose results are of a kind."""
+        self.best = None if state["best"] is None else kind(**state["best"])
+        self.winner, self.judged = state["winner"], state["judged"]
+        self._waiting = {number: kind(**found) for number, found in state["waiting"]}
+
+    def has(self, number: int) -> bool:
+        """Whether a restart is done."""
+        return number < self.judged or number in self._waiting
+
     def put(self, number: int, found: Any) -> None:
         """Take the result of a restart, anything with a `fitness`."""
         self._waiting[number] = found
@@ -74,32 +91,43 @@ class Judge:
 
 def search_pool(
     factor: Factor, task: Task, settings: SearchSettings, problem: int, about: dict[str, Any],
-    history: History, starts: dict[int, np.ndarray] | None = None,
+    history: History, name: str = "search", starts: dict[int, np.ndarray] | None = None,
 ) -> Found:  # fmt: skip
     """Run the restarts of one binary problem and return the best.
 
     history : told of each restart as it finishes; `about` goes into its rows. In the end its rows
         are in the order of the restarts.
+    name : of the state that is kept after each restart.
     starts : labels, as bits, that a restart begins with in place of random ones; they become those
         that it found.
     """
-    judge = Judge(settings.n_restarts, settings.patience)
+    judge, first = resumed_judge(settings, history, name, Found)
     given: dict[int, np.ndarray] = {} if starts is None else dict(starts)
-    jobs = [
-        (task, settings.population, seed, given.get(number))
-        for number, seed in enumerate(restart_seeds(settings, problem))
-    ]
-    first = len(history.rows)
+    seeds = restart_seeds(settings, problem)
+    missing = [number for number in range(len(seeds)) if not judge.has(number) and not judge.over]
+    jobs = [(task, settings.population, seeds[number], given.get(number)) for number in missing]
     with closing(run_pool(restart, factor, jobs)) as pieces:
-        for number, found in pieces:
-            history.add(report(about, number, found))
-            judge.put(number, found)
+        for place, found in pieces:
+            history.add(report(about, missing[place], found))
+            judge.put(missing[place], found)
+            history.keep(name, judge.state() | {"first": first})
             if starts is not None:
-                starts[number] = found.bits
+                starts[missing[place]] = found.bits
             if judge.over:
                 break
     settle(history, first, judge.judged)
     return judge.best
+
+
+def resumed_judge(
+    settings: SearchSettings, history: History, name: str, kind: Any
+) -> tuple[Judge, int]:
+    """A judge, as it was when its state was kept, and the first row of its search."""
+    judge, kept = Judge(settings.n_restarts, settings.patience), history.kept(name)
+    if kept is None:
+        return judge, len(history.rows)
+    judge.go_on_from(kept, kind)
+    return judge, kept["first"]
 
 
 def report(about: dict[str, Any], number: int, found: Any) -> dict[str, Any]:

@@ -126,23 +126,32 @@ class LabelSearch:
         settings: SearchSettings,
         about: dict[str, Any],
         history: History,
+        name: str = "labels",
         starts: dict[int, np.ndarray] | None = None,
     ) -> Labelled:
         """Search the labels of binary problem number `problem` and train on the best ones.
 
-        `about` goes into the rows of the history; `starts`: see `restarts.search_pool`.
+        `about` goes into the rows of the history; `name` is that of the states kept; `starts`: see
+        `restarts.search_pool`.
         """
-        rows, before = self._rows, len(history.rows)
+        kept = history.kept(name)
+        if kept is not None:
+            return Labelled(BinarySolution(**kept["solution"]), kept["bits"])
+        rows, search = self._rows, f"{name}/search"
+        under_way = history.kept(search)
+        first = len(history.rows) if under_way is None else under_way["first"]
         with one_blas_thread():
             fixed = self._factor.T @ rows.moments[:, problem]
         task = Task(fixed, window, rows.total)
         if self._pooled:
             factor = self._collect()
-            found = search_pool(factor, task, settings, problem, about, history, starts)
-            bits = _spread_bits(rows.engine, found.bits, self._n_free)
+            best = search_pool(factor, task, settings, problem, about, history, search, starts)
+            bits = _spread_bits(rows.engine, best.bits, self._n_free)
         else:
-            bits = search_shards(rows.engine, task, settings, problem, about, history)
-        return Labelled(self._solve(bits, problem, len(history.rows) - before), bits)
+            bits = search_shards(rows.engine, task, settings, problem, about, history, search)
+        found = Labelled(self._solve(bits, problem, len(history.rows) - first), bits)
+        history.keep(name, {"solution": vars(found.solution), "bits": bits})
+        return found
 
     def _collect(self) -> Factor:
         """Gather G, once."""

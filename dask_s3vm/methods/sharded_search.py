@@ -22,7 +22,7 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import History
-from dask_s3vm.methods.restarts import Judge, SearchSettings, report, restart_seeds, settle
+from dask_s3vm.methods.restarts import SearchSettings, report, restart_seeds, resumed_judge, settle
 from dask_s3vm.problems import sharded_labels as ops
 from dask_s3vm.problems.labels import Task
 
@@ -47,17 +47,18 @@ class ShardedFound(NamedTuple):
 
 def search_shards(
     engine: Engine, task: Task, settings: SearchSettings, problem: int, about: dict[str, Any],
-    history: History,
+    history: History, name: str = "search",
 ) -> list[np.ndarray]:  # fmt: skip
     """Run the restarts of one binary problem and return the labels of the best, by shard.
 
     Costs: a handful of rounds per sweep that a restart of the pool would make; in each, r numbers
     per restart to each group and from each shard.
     """
-    judge = Judge(settings.n_restarts, settings.patience)
+    judge, first = resumed_judge(settings, history, name, ShardedFound)
     seeds = restart_seeds(settings, problem)
-    first = len(history.rows)
-    for low in range(0, settings.n_restarts, BATCH):
+    for low in range(judge.judged, settings.n_restarts, BATCH):
+        if judge.over:
+            break
         batch = _Batch(engine, task, seeds[low : low + BATCH])
         # a step depends on the seeds alone, so that it can be started again after a loss
         best = None if judge.best is None else judge.best.fitness
@@ -65,8 +66,7 @@ def search_shards(
         for place, one in enumerate(found):
             history.add(report(about, low + place, one))
             judge.put(low + place, one)
-        if judge.over:
-            break
+        history.keep(name, judge.state() | {"first": first})
     settle(history, first, judge.judged)
     return judge.best.bits
 

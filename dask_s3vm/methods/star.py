@@ -19,6 +19,7 @@ then reads no row.
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -104,39 +105,140 @@ def self_train(
     history : takes one row per stage, numbered from 0: the training on given labels.
     positive : class number, for the history.
     """
-    n_unlabeled = problem.n_waiting
-    stage, before, worst = 0, [n_unlabeled + 1], "converged"
-    began = time.perf_counter()
-    tol = settings.stage_tol if problem.n_waiting else settings.tol
-    last = problem.solve(tol, settings.max_iter)
-    worst = _worse(worst, last)
-    extremes = problem.score() if problem.n_waiting else None
-    _report(history, positive, stage, problem, (0, 0), 0.0, last, began)
-    while extremes is not None:
+    run = _Run(problem, settings, history, positive)
+    if not run.go_on():
+        run.begin()
+    while run.extremes is not None:
+        run.keep()
+        run.advance(costs, run.extremes)
+    return run.trained()
+
+
+class _Run:
+    """Self-training under way; kept between stages, not after every one of them."""
+
+    def __init__(
+        self, problem: DualProblem, settings: StarSettings, history: History, positive: int
+    ) -> None:
+        self.extremes: Extremes | None = None
+        self._problem = problem
+        self._settings = settings
+        self._history = history
+        self._positive = positive
+        self._name = f"class {positive}/stages"
+        self._n_unlabeled = problem.n_waiting
+        self._tol = settings.stage_tol if problem.n_waiting else settings.tol
+        self._stage = 0
+        self._before = [self._n_unlabeled + 1]
+        self._worst = "converged"
+        self._last: Certificate
+
+    def begin(self) -> None:
+        """Train on the given labels."""
         began = time.perf_counter()
-        stage += 1
-        before.append(problem.n_waiting)
-        assigned = n_unlabeled - problem.n_waiting
-        keep = keep_from(problem, extremes, assigned, n_unlabeled, settings.min_share)
+        self._solve(self._tol)
+        self._report((0, 0), 0.0, began)
+
+    def advance(self, costs: tuple[float, float], extremes: Extremes) -> None:
+        """Label some rows, and train again where that is needed."""
+        began = time.perf_counter()
+        problem, settings = self._problem, self._settings
+        self._stage += 1
+        self._before.append(problem.n_waiting)
+        assigned = self._n_unlabeled - problem.n_waiting
+        keep = keep_from(problem, extremes, assigned, self._n_unlabeled, settings.min_share)
         above, below = keep * extremes.high, keep * extremes.low
-        if stage == settings.max_stages:
+        if self._stage == settings.max_stages:
             above, below = -np.inf, np.inf
-            worst = max(worst, "max_stages", key=ENDINGS.index)
-        weight = settings.confidence**stage
-        new = problem.accept(above, below, weight * costs[0], weight * costs[1], stage)
-        last = replace(last, primal=last.primal + new.loss, gap=last.gap + new.loss, steps=0)
-        extremes = new.left if problem.n_waiting else None
-        if extremes is None:
-            last = problem.solve(settings.tol, settings.max_iter, fresh=True)
-            worst = _worse(worst, last)
-        elif last.gap > tol * last.primal:
-            last = problem.solve(tol, settings.max_iter)
-            worst = _worse(worst, last)
-            extremes = problem.score()
-        _report(history, positive, stage, problem, new[:2], 1.0 - keep, last, began)
-    labels, stages = problem.labels()
-    size = np.append(before, 0)[np.maximum(stages, -1)]  # the last entry: never labelled
-    return Trained(labels, stages, labels * size, last, stage, worst)
+            self._worst = max(self._worst, "max_stages", key=ENDINGS.index)
+        weight = settings.confidence**self._stage
+        new = problem.accept(above, below, weight * costs[0], weight * costs[1], self._stage)
+        last = self._last
+        self._last = replace(last, primal=last.primal + new.loss, gap=last.gap + new.loss, steps=0)
+        if not problem.n_waiting:
+            self._solve(settings.tol, fresh=True)
+        elif self._last.gap > self._tol * self._last.primal:
+            self._solve(self._tol)
+        else:
+            self.extremes = new.left
+        self._report(new[:2], 1.0 - keep, began)
+
+    def trained(self) -> Trained:
+        """What has been found."""
+        labels, stages = self._problem.labels()
+        size = np.append(self._before, 0)[np.maximum(stages, -1)]  # the last entry: never labelled
+        return Trained(labels, stages, labels * size, self._last, self._stage, self._worst)
+
+    def keep(self) -> None:
+        """Keep the state, now and then: dual variables are many."""
+        if not self._history.due:
+            return
+        assert self.extremes is not None, "the last stage is behind"
+        began = time.perf_counter()
+        state = {
+            "problem": self._problem.state(),
+            "extremes": list(self.extremes),
+            "n_unlabeled": self._n_unlabeled,
+            "stage": self._stage,
+            "before": self._before.copy(),
+            "worst": self._worst,
+            "last": vars(self._last),
+        }
+        self._history.keep(self._name, state, began)
+
+    def go_on(self) -> bool:
+        """Go on from a state that was kept, if there is one."""
+        kept = self._history.kept(self._name)
+        if kept is None:
+            return False
+        self._problem.go_on_from(kept["problem"])
+        self.extremes = Extremes(*kept["extremes"])
+        self._n_unlabeled, self._stage = kept["n_unlabeled"], kept["stage"]
+        self._before, self._worst = list(kept["before"]), kept["worst"]
+        self._last = Certificate(**kept["last"])
+        return True
+
+    def _solve(self, tol: float, fresh: bool = False) -> None:
+        """Train, and look at the rows that wait."""
+        problem = self._problem
+        self._last = problem.solve(tol, self._settings.max_iter, fresh=fresh)
+        self._worst = max(self._worst, self._last.termination, key=ENDINGS.index)
+        self.extremes = problem.score() if problem.n_waiting else None
+
+    def _report(self, counts: tuple[int, int], tau: float, began: float) -> None:
+        self._history.add(
+            {
+                "class": self._positive,
+                "stage": self._stage,
+                "tau": tau,
+                "n_positive": counts[0],
+                "n_negative": counts[1],
+                "n_waiting": self._problem.n_waiting,
+                "objective": self._last.primal,
+                "gap": self._last.gap,
+                "steps": self._last.steps,
+                "seconds": time.perf_counter() - began,
+            }
+        )
+
+
+#: Weights, or an expansion by rows; and what self-training found.
+Once = tuple[np.ndarray, Trained]
+
+
+def trained_once(history: History, positive: int, train: Callable[[], Once]) -> Once:
+    """Train a binary problem, unless that is done already."""
+    name = f"class {positive}"
+    kept = history.kept(name)
+    if kept is None:
+        weights, trained = train()
+        found = vars(trained) | {"certificate": vars(trained.certificate)}
+        history.keep(name, {"weights": weights, "trained": found})
+        return weights, trained
+    found = kept["trained"]
+    return kept["weights"], Trained(
+        **(found | {"certificate": Certificate(**found["certificate"])})
+    )
 
 
 def kernel_cache(columns_of: ColumnsOf, diagonal: np.ndarray) -> KernelCache:
@@ -167,15 +269,14 @@ def train_sharded(
 ) -> tuple[np.ndarray, Trained]:
     """Run `self_train` on rows in shards, as one transaction.
 
-    Dual variables stay in the shards: if a worker is lost the whole of it starts again, and comes
-    to the same end. Returns the weights, in internal order, too.
+    Dual variables stay in the shards: if a worker is lost it starts again from the last state that
+    was kept, and comes to the same end. Returns the weights, in internal order, too.
 
     class_costs : cost of a row with a given label, by its class.
     """
-    mark = len(history.rows)
 
     def attempt() -> tuple[np.ndarray, Trained]:
-        del history.rows[mark:]
+        history.rewind()
         problem = ShardedDual(engine, positive, class_costs)
         trained = self_train(problem, costs, settings, history, positive)
         return problem.w, trained
@@ -210,33 +311,3 @@ def class_codes(engine: Engine) -> tuple[np.ndarray, np.ndarray | None]:
 def take_codes(shard: Shard) -> tuple[np.ndarray | None, np.ndarray | None]:
     """(class numbers, sample weights) of a shard."""
     return shard.codes, shard.weights
-
-
-def _worse(worst: str, certificate: Certificate) -> str:
-    return max(worst, certificate.termination, key=ENDINGS.index)
-
-
-def _report(
-    history: History,
-    positive: int,
-    stage: int,
-    problem: DualProblem,
-    counts: tuple[int, int],
-    tau: float,
-    certificate: Certificate,
-    began: float,
-) -> None:
-    history.add(
-        {
-            "class": positive,
-            "stage": stage,
-            "tau": tau,
-            "n_positive": counts[0],
-            "n_negative": counts[1],
-            "n_waiting": problem.n_waiting,
-            "objective": certificate.primal,
-            "gap": certificate.gap,
-            "steps": certificate.steps,
-            "seconds": time.perf_counter() - began,
-        }
-    )

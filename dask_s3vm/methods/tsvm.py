@@ -67,14 +67,16 @@ def train_tsvm(
     seeds : what solves for larger lam have left, see `methods.seeds`.
     """
     run = _Run(engine, task, settings, history)
-    w = np.zeros(engine.layout.n_features + 1) if start is None else start
-    if seeds is not None:
-        w = seeds.get(task.positive, w)
-    w = run.begin(w)
-    if seeds is not None:
-        seeds[task.positive] = w
-    for level, last in levels(settings.lam_unlabeled):
-        run.rise_to(level, last)
+    if not run.go_on():
+        w = np.zeros(engine.layout.n_features + 1) if start is None else start
+        if seeds is not None:
+            w = seeds.get(task.positive, w)
+        w = run.begin(w)
+        if seeds is not None:
+            seeds[task.positive] = w
+    for number, (level, last) in enumerate(levels(settings.lam_unlabeled)):
+        if number >= run.next_level:
+            run.rise_to(level, last)
     return run.solution()
 
 
@@ -99,6 +101,8 @@ class _Run:
         self._state = Alternation(problem, settings.tol, settings.max_iter)
         self._labelled: LabelledPart | None = None
         self._level = 0.0
+        self.next_level = 0
+        self._name = f"class {task.positive}/tsvm"
         self._task = task
         self._settings = settings
         self._history = history
@@ -117,7 +121,19 @@ class _Run:
         first, _ = next(levels(self._settings.lam_unlabeled))
         problem.set_unlabeled_cost(self._cost(first))
         state.arrive_at(w)
+        self._keep()
         return w
+
+    def go_on(self) -> bool:
+        """Go on from a state that was kept, if there is one."""
+        kept = self._history.kept(self._name)
+        if kept is None:
+            return False
+        self._state.go_on_from(kept["alternation"])
+        self.next_level, self._level = kept["next_level"], kept["level"]
+        if kept["gap"] is not None:
+            self._settle(kept["gap"], kept["last"])
+        return True
 
     def rise_to(self, level: float, last: bool) -> None:
         """Settle at a level.
@@ -125,18 +141,41 @@ class _Run:
         Where the point stays near enough to the minimum there is nothing to do: at the same
         weights nothing will switch. That is known without looking at the rows.
         """
-        state, problem, most = self._state, self._state.problem, self._settings.max_switches
+        state, problem = self._state, self._state.problem
         point = state.point
         if self._labelled is None:
             self._labelled = problem.step(lambda: problem.labelled_part(problem.current(point)))
         risen = problem.at_cost(point, self._labelled, self._cost(level))
+        self.next_level += 1
         if not last and is_near(problem, risen, LOOSE):
             return
         problem.set_unlabeled_cost(self._cost(level))
         state.point, self._level, self._labelled = risen, level, None
-        state.settle(
-            LOOSE, last, lambda point: problem.switch(point, most), most is None, self._report
+        self._settle(LOOSE, last)
+
+    def _settle(self, gap: float, last: bool) -> None:
+        """Alternate at this level, from a gap on."""
+        problem, most = self._state.problem, self._settings.max_switches
+        self._state.settle(
+            gap,
+            last,
+            lambda point: problem.switch(point, most),
+            most is None,
+            self._report,
+            lambda gap: self._keep(gap, last),
         )
+        self._keep()
+
+    def _keep(self, gap: float | None = None, last: bool = False) -> None:
+        """Keep the state between two levels, or within one, which goes on with a gap."""
+        state = {
+            "alternation": self._state.state(),
+            "next_level": self.next_level,
+            "level": self._level,
+            "gap": gap,
+            "last": last,
+        }
+        self._history.keep(self._name, state)
 
     def solution(self) -> BinarySolution:
         """What has been found."""

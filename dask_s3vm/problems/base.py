@@ -10,7 +10,7 @@ J      active rows: those with y_i o_i < 1
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,20 @@ class Point:
     n_active: int
     slot: int
     generation: int
+
+    def state(self) -> dict[str, Any]:
+        """All that is known of the point, without what the shards keep of it."""
+        return {
+            "w": self.w,
+            "value": self.value,
+            "gradient": self.gradient,
+            "n_active": int(self.n_active),
+        }
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> "Point":
+        """Return the point of a state; `NewtonProblem.current` makes the shards know it."""
+        return cls(**state, slot=0, generation=-1)
 
 
 class NewtonProblem(Protocol):

@@ -9,7 +9,7 @@ columns in this process, `sharded_dual` works on rows in shards; both do what `D
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -78,4 +78,12 @@ class DualProblem(Protocol):
 
     def labels(self) -> tuple[np.ndarray, np.ndarray]:
         """(+1, -1 or 0, stage) of all rows, in order."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """All of it, to go on from; 40 bytes a row."""
+        ...
+
+    def go_on_from(self, state: dict[str, Any]) -> None:
+        """Come back to a state."""
         ...

@@ -5,6 +5,7 @@ ever take a step need their column, which as a rule are few: memory is 8 n bytes
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,9 @@ BATCH_SHARE = 0.125
 #: Numbers that there is room for from the start (1 GiB): memory that is not written to costs
 #: nothing, and to move columns to a larger array costs more than to make them.
 ROOM = 1 << 27
+
+#: What a problem has for each row.
+_ARRAYS = ("target", "cost", "stage", "alpha", "outputs")
 
 #: Row numbers -> the columns of K of these rows, (m, n).
 ColumnsOf = Callable[[np.ndarray], np.ndarray]
@@ -146,6 +150,19 @@ class KernelDual:
     def labels(self) -> tuple[np.ndarray, np.ndarray]:
         """See `dual.DualProblem`."""
         return self.target, self.stage
+
+    def state(self) -> dict[str, Any]:
+        """See `dual.DualProblem`; kernel columns are made again when they are needed."""
+        arrays = {name: getattr(self, name).copy() for name in _ARRAYS}
+        return {**arrays, "n_waiting": self.n_waiting}
+
+    def go_on_from(self, state: dict[str, Any]) -> None:
+        """See `dual.DualProblem`."""
+        for name in _ARRAYS:
+            getattr(self, name)[:] = state[name]
+        self.n_waiting = state["n_waiting"]
+        used = np.flatnonzero(self.alpha)
+        self._cache.make(used[self._cache.place[used] < 0])
 
     def _wanted(self, rows: np.ndarray) -> np.ndarray:
         """Rows without a column that add most to the gap: they are the next to take a step."""

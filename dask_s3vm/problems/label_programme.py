@@ -9,6 +9,7 @@ two points, so that a trial can be looked at while the current one is kept.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +51,27 @@ class ProgrammePoint:
     value: float
     slot: int
     generation: int
+
+    def state(self) -> dict[str, Any]:
+        """All that is known of the point, without what the shards keep of it."""
+        assert self.vertex is not None, "P = r is only a start"
+        edits = self.vertex.edits
+        return {
+            "direction": self.vertex.direction,
+            "last": [float(self.vertex.last.value), int(self.vertex.last.row)],
+            "share": self.vertex.share,
+            "edited": np.array(list(edits.keys()), dtype=np.int64),
+            "entries": np.array(list(edits.values()), dtype=np.float64),
+            "raw": self.raw,
+            "value": self.value,
+        }
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> "ProgrammePoint":
+        """Return the point of a state; `LabelProgramme.current` makes the shards know it."""
+        edits = dict(zip(state["edited"].tolist(), state["entries"].tolist(), strict=True))
+        vertex = Vertex(state["direction"], Ranked(*state["last"]), state["share"], edits)
+        return cls(vertex, state["raw"], state["value"], 0, -1)
 
 
 @dataclass(frozen=True)

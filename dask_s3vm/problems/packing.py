@@ -5,6 +5,8 @@ between, memory is read in large steps for little use: a copy of them, made once
 is several times faster to run over. Where many rows are active it is not, and costs memory.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from dask_s3vm.engine.blocks import frozen
@@ -16,19 +18,25 @@ MAX_SHARE = 0.25
 
 
 def packed_rows(
-    rows: Rows, active: np.ndarray, cost: np.ndarray
+    rows: Rows,
+    active: np.ndarray,
+    cost: np.ndarray,
+    may_copy: Callable[[float], bool] = lambda share: True,
 ) -> tuple[Rows, np.ndarray, np.ndarray]:
-    """Return rows to run over, the numbers of those that count, and costs by row number."""
+    """Return rows to run over, the numbers of those that count, and costs by row number.
+
+    `may_copy` tells whether there is memory for a copy of such a share of the rows. The products
+    have the same bits with and without a copy.
+    """
     if isinstance(rows, CSR):
         low, high = rows.indptr[active], rows.indptr[active + np.uint32(1)]
         lengths = (high - low).astype(np.int64)
-        if lengths.sum() > MAX_SHARE * len(rows.indices):
-            return rows, active, cost
-        packed: Rows = _pack_csr(rows, active, lengths)
+        share = lengths.sum() / max(len(rows.indices), 1)
     else:
-        if len(active) > MAX_SHARE * len(rows):
-            return rows, active, cost
-        packed = frozen(rows[active])
+        share = len(active) / max(len(rows), 1)
+    if share > MAX_SHARE or not may_copy(share):
+        return rows, active, cost
+    packed = _pack_csr(rows, active, lengths) if isinstance(rows, CSR) else frozen(rows[active])
     return packed, np.arange(len(active), dtype=np.uint32), cost[active]
 
 

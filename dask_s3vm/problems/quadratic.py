@@ -162,6 +162,7 @@ def _rows_of_hessian(shard: Shard, slot: int) -> tuple[Any, np.ndarray, np.ndarr
     state = shard.state
     packed = state.get(f"packed{slot}")
     if packed is None:
-        packed = packed_rows(shard.rows, active_rows(shard, slot), state[f"weight{slot}"])
+        weight = state[f"weight{slot}"]
+        packed = packed_rows(shard.rows, active_rows(shard, slot), weight, shard.may_copy)
         state[f"packed{slot}"] = packed
     return packed

@@ -59,6 +59,11 @@ class TransductiveProblem(SemiSupervisedProblem):
     Parameters
     ----------
     engine, lam, positive, costs, bias : see `L2SVMProblem`.
+
+    Attributes
+    ----------
+    labels : those of the unlabelled rows, one bit a row, by shard; empty before there are any.
+    unlabeled_cost : c_u.
     """
 
     evaluate_op = staticmethod(evaluate)
@@ -69,6 +74,7 @@ class TransductiveProblem(SemiSupervisedProblem):
     ) -> None:
         super().__init__(engine, lam, bias)
         self._costs = costs
+        self.labels: list[np.ndarray] = []
         engine.prepare("targets", set_known_targets, positive)
         self.set_unlabeled_cost(0.0)
 
@@ -77,7 +83,7 @@ class TransductiveProblem(SemiSupervisedProblem):
 
         Costs: 1 round, no pass over the rows. Points from before need `at_cost`.
         """
-        self._unlabeled_cost = cost
+        self.unlabeled_cost = cost
         self.engine.prepare("costs", set_costs, np.append(self._costs, cost))
 
     def labelled_part(self, point: Point) -> LabelledPart:
@@ -93,7 +99,7 @@ class TransductiveProblem(SemiSupervisedProblem):
 
         Costs: nothing. `set_unlabeled_cost` comes before any other use of the new point.
         """
-        growth = cost / self._unlabeled_cost
+        growth = cost / self.unlabeled_cost
         value = labelled.loss + 0.5 * self.lam * float(np.add.reduce(point.w * point.w))
         gradient = labelled.gradient + self.lam * point.w
         return replace(
@@ -146,6 +152,7 @@ class TransductiveProblem(SemiSupervisedProblem):
     def label(self, bits: list[np.ndarray]) -> None:
         """Give the unlabelled rows labels: one bit a row, by shard. Costs: 1 round."""
         self.engine.prepare("labels", restore_labels, bits)
+        self.labels = bits
 
     def _relabelled(self, point: Point, gradient: np.ndarray, loss: float, n_active: int) -> Point:
         """Return the point with what a change of labels adds to it, and keep the labels."""
@@ -160,6 +167,7 @@ class TransductiveProblem(SemiSupervisedProblem):
     def _remember(self, bits: list[np.ndarray]) -> None:
         """Keep the labels, one bit a row, to put them back after a loss."""
         self.engine.remember("labels", restore_labels, bits)
+        self.labels = bits
 
 
 # Operations on one shard --------------------------------------------------------------------

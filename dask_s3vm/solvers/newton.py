@@ -38,6 +38,22 @@ class NewtonStep:
 
 
 @dataclass(frozen=True)
+class NewtonState:
+    """Between two steps: all that the next ones depend on.
+
+    last_norm : norm of the gradient before the last step.
+    floor, scale : see `finite_newton`.
+    """
+
+    point: Point
+    n_iter: int
+    cg_steps: int
+    last_norm: float
+    floor: float
+    scale: np.ndarray
+
+
+@dataclass(frozen=True)
 class NewtonResult:
     """Where the iteration ended, and why: "converged", "precision" or "max_iter"."""
 
@@ -57,6 +73,7 @@ def finite_newton(
     reduction: float = 0.0,
     scale: np.ndarray | None = None,
     max_cg: int = 10_000,
+    on_state: Callable[[NewtonState], None] = lambda state: None,
 ) -> NewtonResult:
     """Minimise a piecewise quadratic problem from an evaluated point.
 
@@ -75,12 +92,29 @@ def finite_newton(
         for solves that are only a step of something larger.
     scale : preconditioner; None to make one at the start.
     max_cg : most CG steps per Newton step.
+    on_state : takes the state after each step, which `go_on` can start from.
     """
     if scale is None:
         scale = problem.step(lambda: preconditioner(problem, start))
     floor = reduction * norm(start.gradient)
-    point, cg_steps, last_norm = start, 0, math.inf
-    for n_iter in range(max_iter + 1):
+    state = NewtonState(start, 0, 0, math.inf, floor, scale)
+    return go_on(problem, state, tol, max_iter, on_step, max_cg=max_cg, on_state=on_state)
+
+
+def go_on(
+    problem: NewtonProblem,
+    state: NewtonState,
+    tol: float,
+    max_iter: int,
+    on_step: Callable[[NewtonStep], None] = lambda step: None,
+    *,
+    max_cg: int = 10_000,
+    on_state: Callable[[NewtonState], None] = lambda state: None,
+) -> NewtonResult:
+    """Minimise from a state; see `finite_newton`."""
+    point, cg_steps, last_norm = state.point, state.cg_steps, state.last_norm
+    floor, scale = state.floor, state.scale
+    for n_iter in range(state.n_iter, max_iter + 1):
         enough = max(floor, _near(problem, point, tol))
         if norm(point.gradient) <= enough:
             return NewtonResult(point, n_iter, cg_steps, "converged")
@@ -93,6 +127,7 @@ def finite_newton(
             return NewtonResult(point, n_iter, cg_steps, "precision")
         on_step(report)
         last_norm, point = norm(point.gradient), moved
+        on_state(NewtonState(point, n_iter + 1, cg_steps, last_norm, floor, scale))
     return NewtonResult(point, max_iter, cg_steps, "max_iter")
 
 

@@ -8,6 +8,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sparse
 
 from dask_s3vm.io import read_data, read_npz
 
@@ -118,16 +119,56 @@ def test_read_data_chooses_by_ending(tmp_path):
 
 def test_read_data_refuses(tmp_path):
     np.savez(tmp_path / "rows.npz", X=DENSE)
-    with pytest.raises(
-        ValueError, match=r"'rows\.csv\.gz' is not known, wanted \.npz, .*\.svm, .*\.bz2"
-    ):
-        read_data("rows.csv.gz")
-    with pytest.raises(ValueError, match=r"svmlight files only, or one .npz file"):
-        read_data([tmp_path / "rows.npz", tmp_path / "rows.npz"])
-    with pytest.raises(ValueError, match=r"svmlight files only, or one .npz file"):
+    with pytest.raises(ValueError, match=r"'rows\.xyz\.gz' is not known, wanted .*\.svm.*\.bz2"):
+        read_data("rows.xyz.gz")
+    with pytest.raises(ValueError, match=r"wanted files of one format.*npz.*svmlight"):
         read_data([tmp_path / "rows.npz", "rows.svm"])
-    with pytest.raises(ValueError, match=r"options \['n_features'\] are not for .npz"):
-        read_data(tmp_path / "rows.npz", n_features=3)
+    with pytest.raises(ValueError, match=r"options \['zero_based'\] are not for npz files"):
+        read_data(tmp_path / "rows.npz", zero_based=True)
+    with pytest.raises(ValueError, match=r"format is 'xyz', wanted one of \[.*'npz'"):
+        read_data(tmp_path / "rows.npz", format="xyz")
+
+
+def test_one_file_can_be_widened(tmp_path):
+    np.savez(tmp_path / "rows.npz", X=DENSE)
+    X, _ = read_data(tmp_path / "rows.npz", n_features=5)
+    assert X.shape == (2, 5)
+    with pytest.raises(ValueError, match=r"rows\.npz: has 3 columns, but n_features is 2"):
+        read_data(tmp_path / "rows.npz", n_features=2)
+
+
+@pytest.mark.parametrize("block", [None, "gcxs", "scipy"])
+def test_several_files_are_blocks(tmp_path, block):
+    np.savez(tmp_path / "a.npz", X=DENSE.astype("f4"), y=np.array([1, 2], dtype="i1"))
+    np.savez(tmp_path / "b.npz", **csr_parts(np.eye(4)), y=np.array([3, 4, 5, 6], dtype="i4"))
+    sp.save_npz(tmp_path / "c.npz", sp.csr_array(DENSE))
+    X, y = read_data([tmp_path / "a.npz", tmp_path / "b.npz"], block=block)
+    assert X.chunks == ((2, 4), (4,))
+    assert y.chunks == ((2, 4),)
+    blocks = [X.blocks[i].compute() for i in range(2)]
+    rows = np.vstack([b.toarray() if block == "scipy" else b.todense() for b in blocks])
+    expected = np.vstack([np.pad(DENSE, ((0, 0), (0, 1))), np.eye(4)])
+    np.testing.assert_array_equal(rows, expected)
+    np.testing.assert_array_equal(y.compute(), [1, 2, 3, 4, 5, 6])
+    assert isinstance(X.blocks[0].compute(), sp.csr_array if block == "scipy" else sparse.GCXS)
+    assert (y.dtype, X.dtype) == (np.int32, np.float64)
+    assert read_data(str(tmp_path / "c.npz"), block="scipy")[1] is None
+    with pytest.raises(ValueError, match=r"c\.npz: has no labels, but other files have"):
+        read_data(tmp_path)  # a folder
+
+
+def test_several_files_that_do_not_fit(tmp_path):
+    np.savez(tmp_path / "a.npz", X=DENSE, y=[1, 2])
+    np.savez(tmp_path / "b.npz", X=DENSE, y=["u", "v"])
+    with pytest.raises(ValueError, match=r"b\.npz: has labels of type <U1, but .*a\.npz of int64"):
+        read_data([tmp_path / "a.npz", tmp_path / "b.npz"])
+    whole = (tmp_path / "b.npz").read_bytes()
+    (tmp_path / "b.npz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"b\.npz: "):
+        read_data([tmp_path / "a.npz", tmp_path / "b.npz"])
+    np.savez(tmp_path / "b.npz", **csr_parts() | {"shape": [2, 10**12]})
+    with pytest.raises(ValueError, match=r"b\.npz: holds a matrix of shape \(2, 1000000000000\)"):
+        read_data([tmp_path / "a.npz", tmp_path / "b.npz"])
 
 
 def test_real_data():

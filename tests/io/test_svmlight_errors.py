@@ -153,7 +153,7 @@ def test_missing_files(tmp_path):
         read_svmlight(tmp_path / "missing.svm")
     with pytest.raises(FileNotFoundError, match=r"no file matches .*part\*"):
         read_svmlight(str(tmp_path / "part*"))
-    with pytest.raises(IsADirectoryError, match="is a directory"):
+    with pytest.raises(FileNotFoundError, match=r"folder .* holds no file"):
         read_svmlight(tmp_path)
     with pytest.raises(ValueError, match="urlpath is an empty list"):
         read_svmlight([])

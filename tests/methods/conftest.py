@@ -5,48 +5,82 @@ import types
 import numpy as np
 import pytest
 
-from dask_s3vm.engine import cluster
+from dask_s3vm.engine import budget, cluster, member
 from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine
-from dask_s3vm.engine.group import Group
 from dask_s3vm.engine.ingest import ingest
+from dask_s3vm.engine.member import Member
 from dask_s3vm.engine.shard import Shard
+from dask_s3vm.engine.spread import first_runs
 from dask_s3vm.exceptions import WorkerLostError
 
 
 class Losses:
-    """A real cluster engine over groups of this process; call number `at` meets a lost worker."""
+    """A real cluster engine over groups of this process; call number `at` meets a lost worker.
+
+    There are three workers; the shards of a lost one go to those that are left, which keep theirs
+    with all row state of the half-done step, and to a new one.
+    """
 
     def __init__(self, source, monkeypatch):
         self.source = source
         self.calls, self.at = 0, None
+        monkeypatch.setattr("dask_s3vm._config.elastic_interval", lambda: 0.0)
         monkeypatch.setattr(cluster, "call_all", self.call_all)
-        monkeypatch.setattr(cluster.time, "sleep", lambda seconds: None)
+        monkeypatch.setattr(cluster, "call_each", self.call_each)
+        monkeypatch.setattr(cluster, "worker_threads", lambda *_: self.threads)
+        monkeypatch.setattr(budget.time, "sleep", lambda seconds: None)
+        monkeypatch.setattr(member.distributed, "get_worker", self.worker)
 
-    def place(self):
-        fresh = [
-            Shard(old.number, old.start, old.n_features, old.rows, old.codes, old.weights)
-            for old in self.source._group._shards
-        ]
-        n, half = len(fresh), len(fresh) // 2
-        groups = []
-        for part in (fresh[:half], fresh[half:]):
-            actor = types.SimpleNamespace(group=Group(part, n, 1), future=None)
-            groups.append(ActorGroup(actor, part[0].number, part[-1].number + 1, n))
+    def worker(self):
+        return types.SimpleNamespace(
+            state=types.SimpleNamespace(actors=self.actors),
+            memory_manager=types.SimpleNamespace(memory_limit=None),
+        )
+
+    def assign(self, threads):
+        runs = first_runs(self.source.layout.n_shards, list(threads.values()))
+        return {home: list(range(*run)) for home, run in zip(threads, runs, strict=False)}
+
+    def build(self, shards, threads, epoch):
+        groups, n_shards = [], self.source.layout.n_shards
+        for home, numbers in shards.items():
+            fresh = []
+            for number in numbers:
+                old = self.source._group._shards[number]
+                fresh.append(
+                    Shard(old.number, old.start, old.n_features, old.rows, old.codes, old.weights)
+                )
+            key = f"group-{len(self.actors)}"
+            self.actors[key] = Member(fresh, n_shards, 1, epoch)
+            actor = types.SimpleNamespace(
+                member=self.actors[key], future=None, address=home, key=key, lost=False
+            )
+            groups.append(ActorGroup(actor, numbers, n_shards))
         return groups
 
-    def call_all(self, client, actors, method, args):
-        if method == "close":
-            return []
-        self.calls += 1
-        if self.calls == self.at:
-            getattr(actors[0].group, method)(*args)  # one worker is done, the other one is gone
-            raise WorkerLostError("gone")
-        return [getattr(actor.group, method)(*args) for actor in actors]
+    def call_all(self, client, actors, method, args, patience=None):
+        if method == "run":
+            self.calls += 1
+            if self.calls == self.at:
+                for actor in actors[:-1]:  # they are done, the last one is gone
+                    getattr(actor.member, method)(*args)
+                actors[-1].lost = True
+                del self.threads[actors[-1].address]
+                self.threads["new"] = 1
+                raise WorkerLostError("gone")
+        return [getattr(actor.member, method)(*args) for actor in actors]
+
+    def call_each(self, client, actors, method, args):
+        return [
+            WorkerLostError("gone") if actor.lost else getattr(actor.member, method)(*args)
+            for actor in actors
+        ]
 
     def engine(self, at=None):
         self.calls, self.at = 0, at
-        client = types.SimpleNamespace(cancel=lambda futures: None)
-        return ClusterEngine(client, self.place, self.source.layout)
+        self.actors, self.threads = {}, {"a": 1, "b": 1, "c": 1}
+        client = types.SimpleNamespace(cancel=lambda futures: None, status="running")
+        return ClusterEngine(client, self, self.source.layout)
 
 
 @pytest.fixture

@@ -160,7 +160,7 @@ def test_weights_rest_where_the_alternation_of_the_paper_does(medium, monkeypatc
     monkeypatch.setattr(annealing, "ROUGH", 1e-13)
     engine = ingest(X, y).place(np.array([0, 1]))
     report = annealing._Report(History(), 1)
-    path = annealing._Path(engine, task_of(y), settings_of(), report)
+    path = annealing._Path(engine, task_of(y), settings_of(), report, History())
     path.follow(np.zeros(X.shape[1] + 1))
     point = path._point
     engine.close()

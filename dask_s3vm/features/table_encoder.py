@@ -1,0 +1,308 @@
+"""Tables of mixed columns to sparse rows: numbers scaled, categories as indicators."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import sparse
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dask_s3vm.features.assembly import assemble
+from dask_s3vm.features.column_facts import SCALES, Moments, moments_of, put_together, scaling
+from dask_s3vm.features.frames import codes_of, columns_of, numbers_or_none, words_of
+from dask_s3vm.features.table_labels import LabelCode
+
+__all__ = ["TableEncoder", "UnknownCategoryWarning", "warn_of_unknown"]
+
+#: What is known of a column: moments if it holds numbers, and its words if they are not too many.
+Facts = tuple[Moments | None, tuple[str, ...] | None]
+
+
+class UnknownCategoryWarning(UserWarning):
+    """A table has categories that the encoder was not fitted on."""
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Make sparse rows of a table with columns of numbers and of categories.
+
+    A column of numbers becomes one feature, ``(x - offset) * factor``. A column of c categories
+    becomes c features, of which the one of the row's category is 1. Zeros are not stored.
+
+    A category that was not there in `fit` has zeros in all features of its column; how many values
+    that concerns is said once, in an `UnknownCategoryWarning`.
+
+    Parameters
+    ----------
+    categorical : "auto" or sequence of str
+        Columns of categories. With "auto" these are the columns that hold anything but numbers, and
+        truth values; a sequence names columns of categories beyond those, such as numbers
+        that are codes.
+    numeric : sequence of str
+        Columns that must hold numbers: anything else in them is an error.
+    scale : {"unit", "maxabs", "std", "none"}
+        "unit": ``(x - min) / (max - min)``, to [0, 1]. "maxabs": divided by the largest absolute
+        value, which keeps zeros zero: for columns that are mostly zero but also negative. "std":
+        divided by the standard deviation, zeros stay zeros. New rows may lie outside.
+    missing : {"error", "zero"}
+        What to do about missing values (``None``, NaN, and the words of `frames.MISSING`):
+        refuse them, or store nothing: no category, or a scaled number of 0.
+    max_categories : int
+        Most categories of a column: more are taken for a mistake, such as a column of names.
+    dtype : {float64, float32}
+        Type of the features.
+    block : {"gcxs", "scipy"}
+        Blocks of dask arrays made by `transform`.
+
+    Attributes
+    ----------
+    feature_names_in_ : ndarray of str
+        The columns.
+    categories_ : list of (tuple of str or None)
+        For each column its categories in order, or None if it holds numbers.
+    offset_, factor_ : ndarray
+        For each column; 0 and 1 if it holds categories.
+    n_features_in_, n_features_out_ : int
+        Columns of the table, features made of them.
+    label_ : LabelCode or None
+        The label column, where the encoder was made by reading a file.
+    reading_ : dict or None
+        How that file was read: format, delimiter, header, columns.
+
+    Examples
+    --------
+    >>> from dask_s3vm import TableEncoder
+    >>> table = [{"size": 2, "colour": "red"}, {"size": 6, "colour": "blue"}]
+    >>> encoder = TableEncoder().fit(table)
+    >>> encoder.get_feature_names_out().tolist()
+    ['size', 'colour=blue', 'colour=red']
+    >>> encoder.transform([{"size": 4, "colour": "red"}]).toarray()
+    array([[0.5, 0. , 1. ]])
+    """
+
+    label_: LabelCode | None
+    reading_: dict[str, Any] | None
+
+    def __init__(
+        self,
+        *,
+        categorical: Any = "auto",
+        numeric: Sequence[str] = (),
+        scale: str = "unit",
+        missing: str = "error",
+        max_categories: int = 10_000,
+        dtype: Any = "float64",
+        block: str = "gcxs",
+    ) -> None:
+        self.categorical = categorical
+        self.numeric = numeric
+        self.scale = scale
+        self.missing = missing
+        self.max_categories = max_categories
+        self.dtype = dtype
+        self.block = block
+
+    def fit(self, X: Any, y: Any = None) -> "TableEncoder":
+        """Find kinds, categories and ranges of the columns.
+
+        Parameters
+        ----------
+        X : table
+            A pandas or dask DataFrame, ``pyarrow.Table``, dict of columns, list of dicts,
+            structured array, or an array or list of rows, whose columns are named "0", "1", ...
+        y : ignored
+        """
+        self.check()
+        if hasattr(X, "to_delayed") and hasattr(X, "columns"):
+            names = [str(name) for name in X.columns]
+            look = dask.delayed(self._facts_of, pure=False)
+            parts = dask.compute(*(look(part, names) for part in X.to_delayed()))
+        else:
+            names = list(columns_of(X))
+            parts = (self._facts_of(X, names),)
+        return self.settle(names, [agreed(column) for column in zip(*parts, strict=True)])
+
+    def transform(self, X: Any) -> Any:
+        """Make rows: a csr_array; of a dask DataFrame a lazy dask array.
+
+        Columns are found by name where X has names; others than those of `fit` are left out.
+        """
+        check_is_fitted(self)
+        if hasattr(X, "to_delayed") and hasattr(X, "columns"):
+            return self._transform_lazily(X)
+        rows, unknown = self._encode(X)
+        warn_of_unknown(unknown)
+        return rows
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the features: that of the column, or ``column=category``."""
+        check_is_fitted(self)
+        names: list[str] = []
+        for name, words in zip(self.feature_names_in_, self.categories_, strict=True):
+            names += [name] if words is None else [f"{name}={word}" for word in words]
+        return np.array(names, dtype=object)
+
+    def check(self) -> None:
+        """Refuse parameters that make no sense."""
+        if self.scale not in SCALES:
+            raise ValueError(f"scale is {self.scale!r}, wanted one of {list(SCALES)}")
+        if self.missing not in ("error", "zero"):
+            raise ValueError(f"missing is {self.missing!r}, wanted 'error' or 'zero'")
+        if self.block not in ("gcxs", "scipy"):
+            raise ValueError(f"block is {self.block!r}, wanted 'gcxs' or 'scipy'")
+        if np.dtype(self.dtype) not in (np.float32, np.float64):
+            raise ValueError(f"dtype is {self.dtype!r}, wanted float32 or float64")
+        if isinstance(self.categorical, str) and self.categorical != "auto":
+            raise ValueError(f"categorical is {self.categorical!r}, wanted 'auto' or a list")
+        if isinstance(self.numeric, str):
+            raise ValueError(f"numeric is {self.numeric!r}, wanted a list of columns")
+        if both := set(self.numeric) & set(self.named_categorical):
+            raise ValueError(f"columns {sorted(both)} are in both categorical and numeric")
+
+    @property
+    def named_categorical(self) -> tuple[str, ...]:
+        """Columns that are categories whatever they hold."""
+        return () if isinstance(self.categorical, str) else tuple(map(str, self.categorical))
+
+    def settle(self, names: Sequence[str], facts: Sequence[Facts]) -> "TableEncoder":
+        """Take what is known of the columns; the end of `fit`, also for readers of files."""
+        self.check()
+        if not names:
+            raise ValueError("the table has no column, wanted at least one")
+        for option in ("numeric", "named_categorical"):
+            if absent := [name for name in getattr(self, option) if name not in names]:
+                word = option.removeprefix("named_")
+                raise ValueError(f"{word} names {absent}, but the columns are {list(names)[:50]}")
+        self.categories_: list[tuple[str, ...] | None] = []
+        self.offset_, self.factor_ = np.zeros(len(names)), np.ones(len(names))
+        for i, (name, (moments, words)) in enumerate(zip(names, facts, strict=True)):
+            if moments is not None and name not in self.named_categorical:
+                self.offset_[i], self.factor_[i] = scaling(moments, self.scale)
+                self.categories_.append(None)
+                continue
+            if words is None or len(words) > self.max_categories:
+                raise ValueError(
+                    f"column {name!r} has more than {self.max_categories} categories "
+                    "(max_categories); leave it out, or allow more"
+                )
+            self.categories_.append(tuple(sorted(words)))
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.n_features_in_ = len(names)
+        self.label_ = None
+        self.reading_ = None
+        return self
+
+    @property
+    def sizes_(self) -> list[int | None]:
+        """Number of categories of each column, None for numbers."""
+        return [None if words is None else len(words) for words in self.categories_]
+
+    @property
+    def n_features_out_(self) -> int:
+        """Features of a row."""
+        return sum(1 if size is None else size for size in self.sizes_)
+
+    def assemble(self, columns: Sequence[np.ndarray]) -> csr_array:
+        """Make rows of columns that are numbers and codes; see `assembly.assemble`."""
+        return assemble(columns, self.sizes_, self.offset_, self.factor_, np.dtype(self.dtype))
+
+    def _facts_of(self, X: Any, names: list[str]) -> list[Facts]:
+        columns = columns_of(X, names)
+        return [self._look_at(name, column) for name, column in columns.items()]
+
+    def _look_at(self, name: str, column: np.ndarray) -> Facts:
+        numbers = None if name in self.named_categorical else numbers_or_none(column)
+        if numbers is None and name in self.numeric:
+            raise ValueError(f"column {name!r} is to be numeric, but holds something else")
+        if numbers is not None:
+            self._check_numbers(name, numbers)
+        words, missing = words_of(column)
+        self._check_gaps(name, missing)
+        distinct = np.unique(words[~missing])
+        few = len(distinct) <= self.max_categories
+        moments = None if numbers is None else moments_of(numbers)
+        return moments, tuple(distinct.tolist()) if few else None
+
+    def _encode(self, X: Any) -> tuple[csr_array, dict[str, int]]:
+        """Make rows; and how many unknown categories each column has."""
+        names = self.feature_names_in_.tolist()
+        unknown: dict[str, int] = {}
+        columns: list[np.ndarray] = []
+        for (name, column), words in zip(
+            columns_of(X, names).items(), self.categories_, strict=True
+        ):
+            if words is None:
+                numbers = numbers_or_none(column)
+                if numbers is None:
+                    raise ValueError(f"column {name!r} holds something that is not a number")
+                self._check_numbers(name, numbers)
+                self._check_gaps(name, np.isnan(numbers))
+                columns.append(numbers)
+                continue
+            codes, missing = codes_of(column, words)
+            self._check_gaps(name, missing)
+            columns.append(codes)
+            if count := int(np.sum((codes < 0) & ~missing)):
+                unknown[name] = count
+        return self.assemble(columns), unknown
+
+    def _check_numbers(self, name: str, numbers: np.ndarray) -> None:
+        if np.isinf(numbers).any():
+            row = int(np.flatnonzero(np.isinf(numbers))[0])
+            raise ValueError(f"column {name!r}, row {row}: an infinite number, wanted a finite one")
+
+    def _check_gaps(self, name: str, missing: np.ndarray) -> None:
+        if self.missing == "error" and missing.any():
+            row = int(np.flatnonzero(missing)[0])
+            raise ValueError(
+                f"column {name!r}, row {row}: the value is missing; missing='zero' would allow it"
+            )
+
+    def _transform_lazily(self, X: Any) -> da.Array:
+        make = dask.delayed(_block, pure=True)
+        held = dask.delayed(self, traverse=False)
+        width = self.n_features_out_
+        meta = as_block(csr_array((0, 0), dtype=np.dtype(self.dtype)), self.block)
+        parts = [
+            da.from_delayed(make(part, held), shape=(np.nan, width), meta=meta)
+            for part in X.to_delayed()
+        ]
+        return da.concatenate(parts, allow_unknown_chunksizes=True)
+
+
+def agreed(parts: Sequence[Facts]) -> Facts:
+    """Facts of a column from those of its parts: numbers only if all parts are numbers."""
+    moments = [part for part, _ in parts]
+    words: set[str] | None = set()
+    for _, some in parts:
+        words = None if words is None or some is None else words | set(some)
+    together = None if any(m is None for m in moments) else put_together(m for m in moments if m)
+    return together, None if words is None else tuple(sorted(words))
+
+
+def warn_of_unknown(unknown: dict[str, int]) -> None:
+    """Say once how many values were not known, if any."""
+    if unknown:
+        told = ", ".join(f"{count} in {name!r}" for name, count in unknown.items())
+        warnings.warn(
+            f"{sum(unknown.values())} values are categories that the encoder was not fitted on "
+            f"({told}); all features of their column are 0",
+            UnknownCategoryWarning,
+            stacklevel=3,
+        )
+
+
+def as_block(matrix: csr_array, block: str) -> Any:
+    """Rows as a block of the kind wanted: "gcxs" or "scipy"."""
+    if block == "scipy":
+        return matrix
+    parts = (matrix.data, matrix.indices, matrix.indptr)
+    return sparse.GCXS(parts, shape=matrix.shape, compressed_axes=(0,))
+
+
+def _block(part: Any, encoder: TableEncoder) -> Any:
+    return as_block(encoder.transform(part), encoder.block)

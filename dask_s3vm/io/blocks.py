@@ -1,0 +1,102 @@
+"""What all readers have in common: options, the type of blocks, lazy arrays out of tasks."""
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import sparse
+from dask.highlevelgraph import HighLevelGraph
+from dask.utils import parse_bytes
+from scipy.sparse import csr_array
+
+from dask_s3vm.io.lines import LARGEST_COLUMN
+
+__all__ = ["MOST_FEATURES", "as_block", "check_options", "empty_block", "lazy_array"]
+
+#: Column numbers count from 0 and fit an unsigned 32-bit word, with one to spare.
+MOST_FEATURES = LARGEST_COLUMN + 1
+
+
+def check_options(
+    *,
+    n_features: Any = None,
+    block: Any = "gcxs",
+    dtype: Any = np.float64,
+    blocksize: Any = 1,
+) -> None:
+    """Refuse options of readers that make no sense.
+
+    Parameters
+    ----------
+    n_features : int or None
+        Number of columns.
+    block : {"gcxs", "scipy"}
+        Type of sparse blocks.
+    dtype : dtype or None
+        Type of values.
+    blocksize : int or str
+        Bytes in one block.
+
+    Raises
+    ------
+    ValueError
+        Which names the option, what it is and what is wanted.
+    """
+    if n_features is not None and (
+        not isinstance(n_features, Integral) or not 1 <= int(n_features) <= MOST_FEATURES
+    ):
+        raise ValueError(
+            f"n_features is {n_features!r}, wanted a whole number above 0 or None, "
+            f"at most {MOST_FEATURES}"
+        )
+    if block not in ("gcxs", "scipy"):
+        raise ValueError(f"block is {block!r}, wanted 'gcxs' or 'scipy'")
+    if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
+        raise ValueError(f"dtype is {np.dtype(dtype)}, wanted float32 or float64")
+    if parse_bytes(blocksize) < 1:
+        raise ValueError(f"blocksize is {blocksize!r}, wanted at least one byte")
+
+
+def as_block(matrix: csr_array, block: str) -> Any:
+    """Return sparse rows as the type of block that was asked for; memory is shared."""
+    if block == "scipy":
+        return matrix
+    parts = (matrix.data, matrix.indices, matrix.indptr)
+    return sparse.GCXS(parts, shape=matrix.shape, compressed_axes=(0,))
+
+
+def empty_block(dtype: Any, block: str) -> Any:
+    """Return a block without rows and columns, which tells dask what the others are."""
+    return as_block(csr_array((0, 0), dtype=dtype), block)
+
+
+def lazy_array(
+    name: str, tasks: Sequence[Any], rows: Sequence[int], meta: Any, n_features: int | None = None
+) -> da.Array:
+    """Return a dask array of one task per block of rows.
+
+    Parameters
+    ----------
+    name : str
+        Name of the array in the graph, a different one for different content.
+    tasks : sequence of tuples
+        The tasks.
+    rows : sequence of int
+        Rows of each block.
+    meta : array
+        An empty block.
+    n_features : int, optional
+        Number of columns; without it the array has one dimension.
+
+    Returns
+    -------
+    dask.array.Array
+        The array.
+    """
+    tail: tuple[int, ...] = () if n_features is None else (0,)
+    graph: dict[Any, Any] = {(name, i, *tail): task for i, task in enumerate(tasks)}
+    chunks = (tuple(rows),) if n_features is None else (tuple(rows), (n_features,))
+    layers = HighLevelGraph.from_collections(name, graph)
+    return da.Array(layers, name, chunks=chunks, meta=meta)

@@ -1,0 +1,102 @@
+"""Encoders of tables in model files: names, words and numbers, checked when they are read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dask_s3vm.features import TableEncoder
+from dask_s3vm.features.table_labels import LabelCode
+
+__all__ = ["encoder_from_plain", "plain_from_encoder"]
+
+_PARAMS = ("scale", "missing", "max_categories", "dtype", "block")
+_FIELDS = {"columns", "categories", "offset", "factor", "label", "reading", "params"}
+_READING = {"format": str, "delimiter": str, "header": bool, "columns": list}
+
+
+def plain_from_encoder(encoder: TableEncoder) -> dict[str, Any]:
+    """Return an encoder as a dict of text, numbers and arrays."""
+    label = encoder.label_
+    return {
+        "columns": [str(name) for name in encoder.feature_names_in_],
+        "categories": [None if words is None else list(words) for words in encoder.categories_],
+        "offset": encoder.offset_,
+        "factor": encoder.factor_,
+        "label": None
+        if label is None
+        else {
+            "name": label.name,
+            "words": list(label.words),
+            "positive": None if label.positive is None else list(label.positive),
+        },
+        "reading": encoder.reading_,
+        "params": {name: getattr(encoder, name) for name in _PARAMS},
+    }
+
+
+def encoder_from_plain(plain: Any) -> TableEncoder:
+    """Return the encoder of a dict; the file that it is from is not trusted."""
+    if not isinstance(plain, Mapping) or set(plain) != _FIELDS:
+        raise ValueError("encoder_ is not an encoder of tables")
+    columns, categories = plain["columns"], plain["categories"]
+    params = plain["params"]
+    if not isinstance(params, Mapping) or set(params) != set(_PARAMS):
+        raise ValueError("encoder_ does not have its parameters")
+    if not _are_words(columns) or not columns or len(set(columns)) < len(columns):
+        raise ValueError("encoder_ has columns that are not distinct names")
+    if not isinstance(categories, list) or len(categories) != len(columns):
+        raise ValueError("encoder_ does not have categories for its columns")
+    for words in categories:
+        if words is not None and (not _are_words(words) or len(set(words)) < len(words)):
+            raise ValueError("encoder_ has categories that are not distinct words")
+    encoder = TableEncoder(
+        categorical=[c for c, words in zip(columns, categories, strict=True) if words is not None],
+        **params,
+    )
+    encoder.check()
+    encoder.feature_names_in_ = np.array(columns, dtype=object)
+    encoder.n_features_in_ = len(columns)
+    encoder.categories_ = [None if words is None else tuple(words) for words in categories]
+    encoder.offset_ = _numbers(plain["offset"], len(columns))
+    encoder.factor_ = _numbers(plain["factor"], len(columns))
+    encoder.label_ = _label(plain["label"])
+    encoder.reading_ = _reading(plain["reading"])
+    return encoder
+
+
+def _are_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
+
+
+def _numbers(value: Any, count: int) -> np.ndarray:
+    fits = isinstance(value, np.ndarray) and value.shape == (count,) and value.dtype == np.float64
+    if not fits or not np.isfinite(value).all():
+        raise ValueError("encoder_ has a scale that does not fit its columns")
+    return value
+
+
+def _label(plain: Any) -> LabelCode | None:
+    if plain is None:
+        return None
+    if not isinstance(plain, Mapping) or set(plain) != {"name", "words", "positive"}:
+        raise ValueError("encoder_ has a label column that is none")
+    name, words, positive = plain["name"], plain["words"], plain["positive"]
+    if not isinstance(name, str) or not _are_words(words) or not words:
+        raise ValueError("encoder_ has labels that are not words")
+    if positive is not None and (not _are_words(positive) or not set(positive) <= set(words)):
+        raise ValueError("encoder_ has positive labels that are not among its labels")
+    return LabelCode(name, tuple(words), None if positive is None else tuple(positive))
+
+
+def _reading(plain: Any) -> dict[str, Any] | None:
+    if plain is None:
+        return None
+    if not isinstance(plain, Mapping) or not set(plain) <= set(_READING):
+        raise ValueError("encoder_ does not say how its file was read")
+    for key, value in plain.items():
+        if not isinstance(value, _READING[key]):
+            raise ValueError(f"encoder_ has the {key} {value!r:.80}")
+    if not _are_words(plain.get("columns", [])):
+        raise ValueError("encoder_ has columns that are not names")
+    return dict(plain)

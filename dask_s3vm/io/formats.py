@@ -1,0 +1,287 @@
+"""The formats of data files: which there are, which one a file is of, and who reads and writes it.
+
+A format is a name, the endings of its files, and the addresses ``module:function`` of its reader
+and writer, which are imported when first used. To add one, put a `Format` into `FORMATS`.
+"""
+
+import importlib
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+
+from dask_s3vm.io.sources import UrlPath, is_hidden
+
+__all__ = ["FORMATS", "Format", "format_of", "options_of", "read_data", "register", "write_data"]
+
+_COMPRESSED = (".gz", ".bz2")
+
+
+@dataclass(frozen=True)
+class Format:
+    """One kind of data file.
+
+    Attributes
+    ----------
+    name : str
+        What users call it.
+    title : str
+        What it is, in a few words.
+    endings : tuple of str
+        Endings of file names, in lower case and with their dot, that mean this format. Without
+        any, the format has to be asked for by its name.
+    reader : str or None
+        ``module:function``, called as ``reader(urlpath, **options)``; gives ``(X, y)``, with
+        ``y`` None where there are no labels. Its keyword-only parameters are its options.
+    writer : str or None
+        ``module:function``, called as ``writer(X, y, path, **options)``.
+    compressed : bool
+        Whether ``.gz`` or ``.bz2`` may stand behind the endings.
+    """
+
+    name: str
+    title: str
+    endings: tuple[str, ...] = ()
+    reader: str | None = None
+    writer: str | None = None
+    compressed: bool = False
+
+    def ending(self, path: str) -> str:
+        """Return the longest of this format's endings that a file's name has; "" if none."""
+        lower = path.lower()
+        if self.compressed:
+            for ending in _COMPRESSED:
+                lower = lower.removesuffix(ending)
+        return max((e for e in self.endings if lower.endswith(e)), key=len, default="")
+
+    def fits(self, path: str) -> bool:
+        """Tell whether a file's name ends as those of this format do."""
+        return bool(self.ending(path))
+
+    def load(self, role: str) -> Callable[..., Any]:
+        """Import and return the function for a role, ``"reader"`` or ``"writer"``."""
+        address = getattr(self, role)
+        if address is None:
+            able = sorted(form.name for form in FORMATS.values() if getattr(form, role))
+            raise ValueError(f"{self.name} files have no {role}; those with one: {able}")
+        module, _, function = address.partition(":")
+        return getattr(importlib.import_module(module), function)
+
+
+#: All formats by name.
+FORMATS: dict[str, Format] = {}
+
+
+def register(form: Format) -> None:
+    """Add a format, or put another in the place of one with the same name."""
+    FORMATS[form.name] = form
+
+
+register(
+    Format(
+        "svmlight",
+        "svmlight / libsvm text",
+        (".svm", ".svmlight", ".libsvm", ".txt", ".dat"),
+        reader="dask_s3vm.io.svmlight:read_svmlight",
+        writer="dask_s3vm.io.svmlight_write:write_svmlight",
+        compressed=True,
+    )
+)
+register(
+    Format(
+        "arrow",
+        "Arrow IPC / Feather with list columns",
+        (".arrow", ".feather", ".ipc"),
+        reader="dask_s3vm.io.arrow_ipc:read_arrow",
+        writer="dask_s3vm.io.arrow_write:write_arrow",
+    )
+)
+register(
+    Format(
+        "parquet",
+        "Parquet with list columns",
+        (".parquet", ".pq"),
+        reader="dask_s3vm.io.parquet:read_parquet",
+        writer="dask_s3vm.io.arrow_write:write_parquet",
+    )
+)
+register(
+    Format(
+        "npz",
+        "numpy archives, sparse or dense",
+        (".npz",),
+        reader="dask_s3vm.io.npz:read_npz_data",
+        writer="dask_s3vm.io.npz_write:write_npz",
+    )
+)
+register(
+    Format(
+        "npy",
+        "dense numpy matrices, labels in a second file",
+        (".npy",),
+        reader="dask_s3vm.io.npy:read_npy",
+        writer="dask_s3vm.io.npz_write:write_npy",
+    )
+)
+
+
+register(
+    Format(
+        "csv",
+        "csv tables with columns of numbers and of categories",
+        (".csv",),
+        reader="dask_s3vm.io.tables:read_table_data",
+        compressed=True,
+    )
+)
+register(
+    Format("kdd99", "raw KDD Cup 1999 csv", reader="dask_s3vm.io.kdd99:read_kdd99_data"),
+)
+register(
+    Format("rcv1", "LYRL2004 vectors of RCV1-v2", reader="dask_s3vm.io.rcv1:read_rcv1"),
+)
+register(
+    Format("letters", "tables of letters", reader="dask_s3vm.io.letters:read_letters_data"),
+)
+
+
+def format_of(urlpath: UrlPath, format: str | None = None) -> Format:
+    """Return the format of some files.
+
+    Parameters
+    ----------
+    urlpath : str, path or list of these
+        Files, glob patterns, or folders. A folder is of the format of the files in it.
+    format : str, optional
+        Name of the format; by default the endings of the names tell.
+
+    Returns
+    -------
+    Format
+        The one that fits all of them.
+
+    Raises
+    ------
+    ValueError
+        If a name or an ending is not known, or if the files are of different formats.
+    """
+    if format is not None:
+        if format not in FORMATS:
+            raise ValueError(f"format is {format!r}, wanted one of {sorted(FORMATS)}")
+        return FORMATS[format]
+    paths = _paths(urlpath)
+    found = {form.name: path for path in paths for form in _formats_at(path)}
+    if len(found) != 1:
+        kinds = ", ".join(f"{path!r} ({name})" for name, path in found.items())
+        raise ValueError(f"urlpath is {paths}, wanted files of one format; got {kinds or 'none'}")
+    return FORMATS[next(iter(found))]
+
+
+def options_of(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the names of the options of a reader or writer: its keyword-only parameters."""
+    parameters = inspect.signature(function).parameters.values()
+    return frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
+
+
+def read_data(urlpath: UrlPath, *, format: str | None = None, **options: Any) -> tuple[Any, Any]:
+    """Read rows and labels, with the reader that fits the ending of the files' names.
+
+    Parameters
+    ----------
+    urlpath : str, path or list of these
+        Files, glob patterns or folders, all of one format; see `dask_s3vm.io.formats.FORMATS`.
+    format : str, optional
+        Name of the format, where the ending does not tell.
+    **options : object
+        Options of the reader, such as those of `read_svmlight`.
+
+    Returns
+    -------
+    X : dask.array.Array or scipy.sparse.csr_array
+        The rows; in memory for a single ``.npz`` file, else lazy.
+    y : dask.array.Array or ndarray or None
+        The labels.
+
+    Raises
+    ------
+    ValueError
+        If the format is not known, or an option is not one of its reader.
+    FileNotFoundError
+        If a file does not exist.
+    """
+    form = format_of(urlpath, format)
+    reader = form.load("reader")
+    _check_options(form, reader, options, urlpath)
+    return reader(urlpath, **options)
+
+
+def write_data(
+    X: Any, y: Any, path: str | os.PathLike[str], *, format: str | None = None, **options: Any
+) -> None:
+    """Write rows and labels, with the writer that fits the ending of a name.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_features)
+        The rows: numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
+    y : array of shape (n_rows,) or None
+        The labels, if there are any.
+    path : str or path
+        The file; or, with a slash at its end, a folder with one file per block.
+    format : str, optional
+        Name of the format, where the ending does not tell.
+    **options : object
+        Options of the writer.
+
+    Raises
+    ------
+    ValueError
+        If the format is not known or cannot be written, or an option is not one of its writer.
+    """
+    form = format_of(os.fspath(path).rstrip("/"), format)
+    writer = form.load("writer")
+    _check_options(form, writer, options, path)
+    writer(X, y, path, **options)
+
+
+def _paths(urlpath: UrlPath) -> list[str]:
+    urls = [urlpath] if isinstance(urlpath, str | os.PathLike) else urlpath
+    return [os.fspath(url) for url in urls]
+
+
+def _formats_at(path: str) -> Iterable[Format]:
+    """Return the format that a name tells; of a folder, those of all that is in it."""
+    form = _by_name(path.rstrip("/"))
+    if form is not None:
+        return [form]
+    fs, inner = url_to_fs(path)
+    if not fs.isdir(inner):
+        known = {ending: form for form in FORMATS.values() for ending in form.endings}
+        more = [ending for ending, form in known.items() if form.compressed]
+        raise ValueError(
+            f"the ending of {path!r} is not known, wanted {', '.join(known)} "
+            f"({', '.join(more)} perhaps with {' or '.join(_COMPRESSED)} behind it), "
+            f"or a format, one of {sorted(FORMATS)}"
+        )
+    names = [name for name in fs.ls(inner, detail=False) if not is_hidden(name)]
+    return [form for name in names if (form := _by_name(name)) is not None]
+
+
+def _by_name(path: str) -> Format | None:
+    # Of several the longest ending counts, so that `.x.csv` may be another format than `.csv`.
+    fitting = [form for form in FORMATS.values() if form.fits(path)]
+    return max(fitting, key=lambda form: len(form.ending(path)), default=None)
+
+
+def _check_options(
+    form: Format, function: Callable[..., Any], options: dict[str, Any], where: Any
+) -> None:
+    known = options_of(function)
+    if unknown := sorted(options.keys() - known):
+        raise ValueError(
+            f"options {unknown} are not for {form.name} files such as {where!r}, "
+            f"wanted some of {sorted(known)}"
+        )

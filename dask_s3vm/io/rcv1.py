@@ -1,0 +1,228 @@
+"""RCV1-v2: the LYRL2004 vector and topic files, or scikit-learn's fetcher, as rows and a topic.
+
+Vectors (``lyrl2004_vectors_*.dat``): ``document  index:value ...``, which is svmlight text with the
+document's number in the place of a label. Topics (``rcv1-v2.topics.qrels``): ``TOPIC document 1``.
+"""
+
+import os
+from itertools import pairwise
+from typing import Any, Literal
+
+import dask.array as da
+import numpy as np
+import sklearn.datasets
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+from dask.utils import parse_bytes
+from scipy.sparse import csr_array
+
+from dask_s3vm.features.table_encoder import as_block
+from dask_s3vm.io.errors import TableError
+from dask_s3vm.io.fields import BadRowError, Fields, cut, find_distinct, missing_words, numbers_of
+from dask_s3vm.io.sources import TextFile, UrlPath, find_files
+from dask_s3vm.io.svmlight import read_svmlight
+from dask_s3vm.io.table_survey import blame
+from dask_s3vm.io.table_text import blocks_of_stream
+
+__all__ = ["fetch_rcv1", "read_rcv1", "read_topics"]
+
+#: Columns of the LYRL2004 vectors.
+N_FEATURES = 47_236
+
+_BLOCK = 1 << 24
+
+
+def read_rcv1(
+    urlpath: UrlPath,
+    *,
+    topics: str | os.PathLike[str] | None = None,
+    topic: str = "CCAT",
+    n_features: int = N_FEATURES,
+    blocksize: int | str = "32MiB",
+    block: Literal["gcxs", "scipy"] = "gcxs",
+    dtype: Any = np.float64,
+) -> tuple[da.Array, da.Array | None]:
+    """Read RCV1-v2 from the files of Lewis et al. (2004).
+
+    Parameters
+    ----------
+    urlpath : str, path or list of these
+        Vector files, ``lyrl2004_vectors_train.dat`` and ``..._test_pt0.dat`` to ``pt3``; also
+        compressed, also a glob pattern.
+    topics : str or path, optional
+        The file of topics, ``rcv1-v2.topics.qrels``, also compressed. Without it, no labels.
+    topic : str
+        The topic that is class 1: "CCAT", "GCAT", or any other of the 103, in any case.
+    n_features : int
+        Number of columns.
+    blocksize, block, dtype
+        See `read_svmlight`.
+
+    Returns
+    -------
+    X : dask.array.Array of shape (n_documents, n_features)
+        The vectors.
+    y : dask.array.Array of shape (n_documents,) or None
+        1 for documents of the topic, 0 for others. A document that is not in the file of topics
+        at all is an error, when the labels are computed.
+
+    Raises
+    ------
+    SvmlightError
+        If a vector file is not as it should be, with file and line.
+    TableError
+        If the file of topics is not, or does not have the topic.
+    """
+    parts = [
+        read_svmlight(
+            file.name,
+            n_features=n_features,
+            zero_based=False,
+            blocksize=blocksize,
+            block=block,
+            dtype=dtype,
+        )
+        for file in find_files(urlpath)
+    ]
+    X = da.concatenate([rows for rows, _ in parts]) if len(parts) > 1 else parts[0][0]
+    if topics is None:
+        return X, None
+    known, chosen = read_topics(topics, topic)
+    labels = [
+        numbers.map_blocks(
+            _is_of_topic,
+            known=known,
+            chosen=chosen,
+            names=(file.name, os.fspath(topics)),
+            dtype=np.int64,
+            meta=np.empty(0, np.int64),
+        )
+        for file, (_, numbers) in zip(find_files(urlpath), parts, strict=True)
+    ]
+    return X, da.concatenate(labels) if len(labels) > 1 else labels[0]
+
+
+def read_topics(path: str | os.PathLike[str], topic: str) -> tuple[np.ndarray, np.ndarray]:
+    """Read the file of topics.
+
+    Returns
+    -------
+    known : array of int64
+        Numbers of all documents in the file, in rising order.
+    chosen : array of bool
+        Which of them are of the topic.
+    """
+    (file,) = find_files(path)
+    wanted = topic.upper()
+    every: list[np.ndarray] = []
+    members: list[np.ndarray] = []
+    names: set[str] = set()
+    for start, text in blocks_of_stream(file, _BLOCK):
+        words, numbers = _topic_rows(file, start, text)
+        starts, stops = words.starts[:, 0], words.stops[:, 0]
+        for row in find_distinct(words.text, starts, stops, 10_000).tolist():
+            names.add(words.word(row, 0))
+        every.append(np.unique(numbers))
+        members.append(numbers[_equals(words, wanted)])
+    if wanted not in names:
+        raise TableError(
+            file.name, f"topic {topic!r} does not occur; there are {sorted(names)[:200]}"
+        )
+    known = np.unique(np.concatenate(every))
+    return known, np.isin(known, np.concatenate(members), assume_unique=False)
+
+
+def fetch_rcv1(
+    topic: str = "CCAT",
+    *,
+    subset: Literal["all", "train", "test"] = "all",
+    blocksize: int | str = "32MiB",
+    block: Literal["gcxs", "scipy"] = "gcxs",
+    dtype: Any = np.float64,
+    **options: Any,
+) -> tuple[da.Array, da.Array]:
+    """Get RCV1-v2 through scikit-learn, which downloads and keeps it.
+
+    Parameters
+    ----------
+    topic : str
+        The topic that is class 1.
+    subset : {"all", "train", "test"}
+        All 804,414 documents, or the 23,149 of the training set, or the others.
+    blocksize : int or str
+        Size of a block.
+    block, dtype
+        See `read_svmlight`.
+    **options : object
+        More for `sklearn.datasets.fetch_rcv1`, such as `data_home`.
+
+    Returns
+    -------
+    X, y : dask.array.Array
+        As of `read_rcv1`.
+    """
+    found = sklearn.datasets.fetch_rcv1(subset=subset, **options)
+    names = [str(name).upper() for name in found.target_names]
+    if topic.upper() not in names:
+        raise ValueError(f"topic is {topic!r}, wanted one of {names}")
+    rows = csr_array(found.data).astype(dtype)
+    target = csr_array(found.target)[:, [names.index(topic.upper())]]
+    y = np.asarray(target.todense()).reshape(-1).astype(np.int64)
+    size = rows.data.nbytes + rows.indices.nbytes
+    count = max(1, min(-(-size // parse_bytes(blocksize)), rows.shape[0]))
+    edges = np.linspace(0, rows.shape[0], count + 1).astype(int).tolist()
+    chunks = tuple(int(high - low) for low, high in pairwise(edges))
+    name = f"rcv1-{tokenize(rows.data, rows.indices, block, edges)}"
+    layer = {
+        (name, i, 0): as_block(rows[low:high], block)
+        for i, (low, high) in enumerate(pairwise(edges))
+    }
+    meta = as_block(csr_array((0, 0), dtype=rows.dtype), block)
+    graph = HighLevelGraph({name: layer}, {name: set()})
+    X = da.Array(graph, name, chunks=(chunks, (rows.shape[1],)), meta=meta)
+    return X, da.from_array(y, chunks=(chunks,))
+
+
+def _topic_rows(file: TextFile, start: int, text: bytes) -> tuple[Fields, np.ndarray]:
+    try:
+        fields = cut(text, 3, " ")
+    except BadRowError as error:
+        reason = f"{error.reason}: topic, document, 1"
+        raise blame(file, start + error.start, reason) from None
+    numbers, wrong, gap = numbers_of(fields, 1, missing_words())
+    bad = [row for row in (wrong, gap) if row >= 0]
+    if not bad and (numbers % 1 != 0).any():
+        bad = [int((numbers % 1 != 0).argmax())]
+    if bad:
+        place = start + int(fields.starts[min(bad), 0])
+        raise blame(file, place, "the second field is not the number of a document")
+    return fields, numbers.astype(np.int64)
+
+
+def _equals(words: Fields, wanted: str) -> np.ndarray:
+    """Tell which rows are of a topic: the same letters, and as many."""
+    starts, lengths = words.starts[:, 0], words.stops[:, 0] - words.starts[:, 0]
+    letters = np.frombuffer(wanted.encode(), dtype=np.uint8)
+    same = lengths == len(letters)
+    rows = np.flatnonzero(same)
+    found = words.text[starts[rows, np.newaxis] + np.arange(len(letters))]
+    same[rows] = (found == letters).all(axis=1)
+    return same
+
+
+def _is_of_topic(
+    numbers: np.ndarray,
+    known: np.ndarray,
+    chosen: np.ndarray,
+    names: tuple[str, str],
+    block_info: Any = None,
+) -> np.ndarray:
+    places = np.searchsorted(known, numbers)
+    places[places == len(known)] = 0
+    absent = known[places] != numbers
+    if absent.any():
+        first = int(absent.argmax())
+        row = first + (block_info[0]["array-location"][0][0] if block_info else 0)
+        reason = f"document {int(numbers[first])} (row {row + 1}) has no topic in {names[1]}"
+        raise TableError(names[0], reason)
+    return chosen[places].astype(np.int64)

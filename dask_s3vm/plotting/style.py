@@ -1,0 +1,81 @@
+"""What all pictures have in common: axes, colours, and history in columns."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+#: Colours that people who see few can tell apart (Okabe & Ito).
+BLUE, ORANGE, GREEN, RED, PURPLE, SKY = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9",
+)  # fmt: skip
+COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
+GREY = "#8a8a8a"
+
+Row = Mapping[str, Any]
+
+
+def axes(ax: Any = None) -> Any:
+    """Return the Axes to draw on: the one given, or that of a new figure."""
+    if ax is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError(
+                "dask_s3vm.plotting needs matplotlib: pip install 'dask-s3vm[plot]'"
+            ) from error
+        _, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+    return ax
+
+
+def tidy(ax: Any) -> Any:
+    """Give an Axes the looks of all; returns it."""
+    ax.grid(True, color="#dddddd", linewidth=0.6)
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return ax
+
+
+def rows_of(source: Any) -> list[Row]:
+    """Rows of a history, given as such or by an estimator that has one."""
+    rows = getattr(source, "history_", source)
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise TypeError(f"wanted a fitted estimator or its history_, got a {type(source).__name__}")
+    rows = list(rows)
+    if not rows:
+        raise ValueError("the history is empty: there is nothing to draw")
+    return rows
+
+
+def by_problem(rows: Iterable[Row], wanted: str) -> dict[Any, list[Row]]:
+    """Rows that have a column, by class (or split) in the order in which these turn up."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        if row.get(wanted) is not None:
+            groups.setdefault(row.get("class", row.get("split")), []).append(row)
+    return groups
+
+
+def column(rows: Iterable[Row], name: str) -> np.ndarray:
+    """One column as numbers."""
+    return np.array([row[name] for row in rows], dtype=np.float64)
+
+
+def name_of(problem: Any, groups: Mapping[Any, Any]) -> str | None:
+    """Return the words for a legend, where there are several problems."""
+    return f"class {problem}" if len(groups) > 1 else None
+
+
+def finish(ax: Any) -> Any:
+    """Add a legend if there is something to explain; returns the Axes."""
+    handles, _ = ax.get_legend_handles_labels()
+    if handles:
+        ax.legend(frameon=True, framealpha=0.8, edgecolor="none", fontsize="small")
+    return ax
+
+
+def scale_to(ax: Any, values: np.ndarray) -> None:
+    """Take a logarithmic scale where values go over more than an order and a half."""
+    if len(values) and values.min() > 0 and values.max() > 30 * values.min():
+        ax.set_yscale("log")

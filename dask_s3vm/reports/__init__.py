@@ -1,0 +1,1 @@
+"""What a run leaves behind: files in a folder (`record`), pictures (`figures`), a page (`page`)."""

@@ -1,0 +1,12 @@
+"""All papers, one after the other: python examples/papers --quick --out FOLDER."""
+
+import qn_s3vm
+import qp_s3vm
+import s2rlsc
+import ssl_book
+import star_svm
+import svmlin
+
+for script in (qn_s3vm, s2rlsc, svmlin, qp_s3vm, star_svm, ssl_book):
+    script.main()
+    print(flush=True)

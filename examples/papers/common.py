@@ -1,0 +1,95 @@
+"""What the scripts share: options, the machine's line, splits in parallel, quiet fits."""
+
+import argparse
+import os
+import platform
+import time
+import warnings
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dask
+import joblib
+
+ROOT = Path(__file__).resolve().parents[2]
+NOT_RUN = "not run (--quick)"
+
+
+def options(description, parts, arguments=None):
+    """Read the command line; `parts` are names of tables and figures, as in "table 2"."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="a split or two of the small sets")
+    parser.add_argument("--whole-grid", action="store_true", help="the paper's grid: hours")
+    parser.add_argument("--splits", type=int, help="random splits of a row, else as printed")
+    parser.add_argument("--jobs", type=int, default=1, help="processes for the splits of a row")
+    parser.add_argument("--out", type=Path, default=Path("papers-results"), help="folder to fill")
+    parser.add_argument("--only", nargs="+", metavar="PART", help=f"some of: {', '.join(parts)}")
+    parser.add_argument("--sets", nargs="+", help="rows of these sets alone")
+    parser.add_argument("--data", type=Path, default=data_folder(), help="else DASK_S3VM_DATA")
+    args = parser.parse_args(arguments)
+    unknown = [part for part in args.only or [] if not any(fits(part, name) for name in parts)]
+    if unknown:
+        parser.error(f"--only: no {', '.join(unknown)} here; there are {', '.join(parts)}")
+    return args
+
+
+def data_folder():
+    """Folder of the real data sets."""
+    return Path(os.environ.get("DASK_S3VM_DATA", ROOT.parent / "shared" / "data"))
+
+
+def fits(word, name):
+    """Whether a word of the command line means a part: "2" and "table 2" do "table 2"."""
+    return word.lower() in (name, name.split(" ", 1)[-1], name.replace(" ", ""))
+
+
+def run(parts, args, title):
+    """Run the chosen tables and figures of a paper, one after the other."""
+    print(f"{title}\n{machine()}{'; --quick' if args.quick else ''}", flush=True)
+    calm()
+    for name, part in parts.items():
+        if args.only and not any(fits(word, name) for word in args.only):
+            continue
+        began = time.perf_counter()
+        part(args)
+        print(f"  [{name}: {time.perf_counter() - began:.1f} s]", flush=True)
+
+
+def machine():
+    """Date and machine of a run."""
+    cores = os.cpu_count()
+    return f"{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, {cores} cores, one thread a fit"
+
+
+def calm():
+    """One thread a fit, and no warnings: of few labels and of fits that collapse, as expected."""
+    warnings.simplefilter("ignore")
+    dask.config.set(scheduler="synchronous")
+
+
+def wanted(name, args):
+    """Whether rows of a set are to be run."""
+    return not args.sets or any(word.lower() in name.lower() for word in args.sets)
+
+
+def over_splits(one, seeds, jobs, *rest):
+    """Results of one(seed, *rest) for each seed, in processes if `jobs` says so."""
+    if jobs <= 1 or len(seeds) == 1:
+        return [one(seed, *rest) for seed in seeds]
+    tasks = (joblib.delayed(calmly)(one, seed, *rest) for seed in seeds)
+    return joblib.Parallel(n_jobs=jobs)(tasks)
+
+
+def calmly(one, *rest):
+    """Call in a process of its own."""
+    calm()
+    return one(*rest)
+
+
+def timed(model, X, y):
+    """Fit, and tell the seconds."""
+    began = time.perf_counter()
+    model.fit(X, y)
+    return model, time.perf_counter() - began

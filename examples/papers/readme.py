@@ -1,0 +1,27 @@
+"""Put the tables of ``results/`` into README.md, between the marks that name them.
+
+python examples/papers/readme.py
+"""
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+MARK = re.compile(r"<!-- (\S+) -->\n.*?<!-- end -->", flags=re.DOTALL)
+
+
+def filled(text, results):
+    """The text with the stored table at every mark."""
+
+    def table(match):
+        path = results / f"{match[1]}.md"
+        held = path.read_text(encoding="utf-8").strip() if path.exists() else "not run yet"
+        return f"<!-- {match[1]} -->\n{held}\n<!-- end -->"
+
+    return MARK.sub(table, text)
+
+
+if __name__ == "__main__":
+    page = HERE / "README.md"
+    page.write_text(filled(page.read_text(encoding="utf-8"), HERE / "results"), encoding="utf-8")
+    print(f"written: {page}")

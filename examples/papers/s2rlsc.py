@@ -1,0 +1,309 @@
+"""Gieseke, Kramer, Airola, Pahikkala, *Efficient Recurrent Local Search Strategies for RLSC*.
+
+Tables 2 ("non-realistic": parameters by the test error, the true balance, tolerance 0.1) and 3
+("realistic": cross-validation on the labelled rows, their balance, 0.2), and Figures 6 (moons),
+7 (amount of data), 8 (the shortcut), 9 (basis vectors), 10 (large sets) of S2RLSC.
+
+python examples/papers/s2rlsc.py                         # full mode, about 10 minutes
+python examples/papers/s2rlsc.py --quick                 # seconds
+python examples/papers/s2rlsc.py --only "table 3" --sets USPS --splits 10 --whole-grid
+
+LIBSVM is scikit-learn's SVC; UniverSVM is not in this package.
+"""
+
+import time
+from itertools import product
+
+import dask
+import numpy as np
+from baselines import rival
+from choosing import by_test, error, realistic
+from common import NOT_RUN, options, over_splits, run, timed, wanted
+from datasets import NotAtHand, load, missing
+from figures import Figure, scatter
+from flip_cost import against_naive
+from splits import given, three_way, training
+from tables import ABSENT, Table
+
+from dask_s3vm import RLSC, S2RLSC, rlsc_path, s2rlsc_path
+from dask_s3vm.datasets import make_g2c, make_g4c, make_moons
+
+EXTRA = ("self-training", "label spreading")
+NAMES = {"Gaussian2C": "G2C", "Gaussian4C": "G4C"}
+QUICK_SETS = ("Gaussian2C", "COIL (3, 6)")
+
+
+class Plan:
+    """What is searched, and how hard."""
+
+    def __init__(self, args):
+        powers = np.arange(-10, 11, 1 if args.whole_grid else 4)
+        powers = [-2] if args.quick else sorted(powers.tolist(), key=abs)
+        self.lams = [2.0**power for power in powers]
+        self.weights = [1.0] if args.quick else [1.0, 0.1]
+        self.population = (5, 25) if args.whole_grid else (1, 1)
+        self.restarts = (2, 5) if args.quick else (10, 50)
+        self.n_folds = 5 if args.whole_grid else 3
+
+
+def one_split(seed, X, y, sizes, is_realistic, plan):
+    """{method: test error in %} of one random split."""
+    labelled, unlabelled, test = three_way(y, sizes, seed)
+    rows, part = training(X, y, labelled, unlabelled)
+    semi = S2RLSC(
+        positive_ratio=float(y[labelled].mean() if is_realistic else y.mean()),
+        balance_tol=0.2 if is_realistic else 0.1,
+        n_restarts=plan.restarts[0],
+        population=plan.population,
+    )
+    searches = {
+        "RLSC": (RLSC(), {"lam": plan.lams}, {}),
+        "LIBSVM": (rival("SVM"), {"estimator__C": plan.lams}, {}),
+        "S2RLSC": (
+            semi,
+            {"lam_unlabeled": plan.weights, "lam": plan.lams},
+            {"final_params": {"n_restarts": plan.restarts[1]}},
+        ),
+    }
+    found = {}
+    for method, (estimator, grid, more) in searches.items():
+        if is_realistic:
+            model, _ = realistic(estimator, grid, rows, part, seed, plan.n_folds, **more)
+        else:
+            model, _ = by_test(estimator, grid, rows, part, X[test], y[test], **more)
+        found[method] = 100 * error(model, X[test], y[test])
+    if is_realistic:
+        for method in EXTRA:
+            found[method] = 100 * error(rival(method).fit(rows, part), X[test], y[test])
+    return found
+
+
+def classification(args, number, is_realistic):
+    """Table 2 or 3."""
+    word = "realistic" if is_realistic else "non-realistic"
+    extra = EXTRA if is_realistic else ()
+    table = Table(f"001_table_{number}", f"Table {number}, {word}: test error in %", args.out,
+                  extra=extra)  # fmt: skip
+    splits, plan = args.splits or (1 if args.quick else 5), Plan(args)
+    table.say(f"{splits} splits (paper: 10); linear kernel; "
+              + ("ratio of the labelled rows, tolerance 0.2" if is_realistic
+                 else "true ratio, tolerance 0.1; parameters by the test error"))  # fmt: skip
+    table.say(
+        f"lam and C 2^{np.log2(min(plan.lams)):.0f} .. 2^{np.log2(max(plan.lams)):.0f}, "
+        f"{len(plan.lams)} values (paper: 21), nearest to 1 wins a tie; lam' {plan.weights}; "
+        f"{plan.restarts[0]} restarts to choose, {plan.restarts[1]} at last; "
+        f"{plan.population}-EA (paper: (5, 25)); {plan.n_folds} folds (paper: 5)"
+    )
+    for key in table.paper:
+        name, *sizes = key
+        if args.quick and name not in QUICK_SETS:
+            table.miss(key, missing(NAMES.get(name, name), args.data) or NOT_RUN)
+            continue
+        if not wanted(name, args):
+            continue
+        try:
+            X, y = load(NAMES.get(name, name), args.data)
+        except NotAtHand as why:
+            table.miss(key, str(why))
+            continue
+        if name.startswith("MNIST"):
+            X, y = X[:1000], y[:1000]
+        began = time.perf_counter()
+        runs = over_splits(one_split, range(splits), args.jobs, X, y, sizes, is_realistic, plan)
+        seconds = {"S2RLSC": (time.perf_counter() - began) / splits}
+        found = {method: [one[method] for one in runs] for method in runs[0]}
+        table.add(key, found, seconds, {"UniverSVM": ABSENT})
+    table.finish()
+
+
+def table_2(args):
+    """Parameters by the test error."""
+    classification(args, 2, False)
+
+
+def table_3(args):
+    """Parameters by cross-validation on the labelled rows."""
+    classification(args, 3, True)
+
+
+def moons_split(seed, sigmas, lams):
+    """{method: (error in %, labels of the training rows)}, the grid looked up on the test set."""
+    X, y = dask.compute(*make_moons(200, noise=0.1, random_state=3))
+    labelled, unlabelled, test = three_way(y, (5, 95, 100), seed)
+    rows, part = training(X, y, labelled, unlabelled)
+    s = float(np.linalg.norm(np.ptp(rows, axis=0)))
+    held = rows, part, X[test], y[test]
+    widths = {"sigma": [f * s for f in sigmas], "lam": list(lams)}
+    costs = {"estimator__gamma": [0.5 / (f * s) ** 2 for f in sigmas], "estimator__C": list(lams)}
+    kernel = {"kernel": "rbf", "n_components": None}
+    semi = S2RLSC(positive_ratio=0.5, n_restarts=10, population=(1, 1), **kernel)
+    searches = {
+        "RLSC": (RLSC(**kernel), widths),
+        "LIBSVM": (rival("SVM", kernel="rbf"), costs),
+        "S2RLSC": (semi, widths),
+    }
+    models = {k: by_test(estimator, grid, *held)[0] for k, (estimator, grid) in searches.items()}
+    found = {k: (100 * error(model, X[test], y[test]), given(model.predict(rows), part))
+             for k, model in models.items()}  # fmt: skip
+    return found, rows
+
+
+def figure_6(args):
+    """Two moons and five labels."""
+    figure = Figure("001_figure_6", "Figure 6: moons, 5 labels, test error in %", args.out,
+                    x="labels", y="test error in %")  # fmt: skip
+    splits = args.splits or (1 if args.quick else 10)
+    sigmas = (0.1,) if args.quick else (0.1, 0.5, 1.0)
+    lams = 2.0 ** (np.array([-6]) if args.quick else np.arange(-10, 3, 4))
+    figure.say(f"{splits} splits of 5 + 95 + 100 rows; RBF kernel; grid on the test set, as the "
+               f"paper: sigma {sigmas} x s, lam 2^-10 .. 2^2, lam' 1; best of 10")  # fmt: skip
+    runs = over_splits(moons_split, range(splits), args.jobs, sigmas, lams)
+    panels = []
+    for method in runs[0][0]:
+        errors = [found[method][0] for found, _ in runs]
+        figure.add("moons", method, 5, errors)
+        title = f"{method}: {np.mean(errors):.1f} ± {np.std(errors):.1f} %"
+        panels.append((title, runs[0][1], runs[0][0][method][1], np.arange(5)))
+    scatter("001_figure_6", args.out, panels)
+
+
+def share_split(seed, make, n_labelled, n_unlabelled, n, d, lams, search):
+    """Test errors in % of RLSC and S2RLSC, parameters by the test error."""
+    X, y = dask.compute(*make(n, d, random_state=seed))
+    labelled, unlabelled, test = three_way(y, (n_labelled, n_unlabelled, n // 2), seed)
+    rows, part = training(X, y, labelled, unlabelled)
+    supervised = rlsc_path(rows[:n_labelled], part[:n_labelled], lams)
+    semi = s2rlsc_path(rows, part, lams, positive_ratio=float(y.mean()), **search)
+    return [
+        100 * min(error(model, X[test], y[test]) for model in models)
+        for models in (supervised, semi)
+    ]
+
+
+def figure_7(args):
+    """How many labels, and how many unlabelled rows, does it take."""
+    figure = Figure("001_figure_7", "Figure 7: share of the training rows", args.out,
+                    x="% of the training rows", y="test error in %")  # fmt: skip
+    splits = args.splits or (1 if args.quick else 5)
+    n, d = (100, 5) if args.quick else (500, 500)
+    shares = (0.1, 0.8) if args.quick else (0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
+    lams = 2.0 ** (np.array([0]) if args.quick else np.arange(-10, 11, 4))
+    search = {"n_restarts": 10, "population": (1, 1)}
+    figure.say(f"{splits} draws (paper: 10) of {n} rows, {d} columns; {len(lams)} lam by the test "
+               "error, lam' 1; best of 10, (1+1)-EA (paper: (5+25))")  # fmt: skip
+    half = n // 2
+    for (title, make), panel, share in product(
+        {"G2C": make_g2c, "G4C": make_g4c}.items(), ("labelled", "unlabelled"), shares
+    ):
+        part, fixed = max(4, round(share * half)), round(0.2 * half)
+        sizes = (part, half - part) if panel == "labelled" else (fixed, part)
+        runs = np.array(
+            over_splits(share_split, range(splits), args.jobs, make, *sizes, n, d, lams, search)
+        )
+        for place, method in enumerate(("RLSC", "S2RLSC")):
+            figure.add(f"{title}: {panel} rows vary", method, round(100 * share), runs[:, place])
+    figure.draw()
+
+
+def figure_8(args):
+    """The shortcut against the naive fitness."""
+    figure = Figure("001_figure_8", "Figure 8: seconds of all restarts on G2C", args.out,
+                    x="n", y="seconds", log="xy")  # fmt: skip
+    sizes, restarts = ((100,), 2) if args.quick else ((100, 200, 500, 1000, 2000), 50)
+    figure.say(
+        f"{restarts} restarts, lam = lam' = 1, (1+1)-EA, with preprocessing; the naive way is timed"
+    )
+    figure.say("on some flips and multiplied by the flips that the search looked at")
+    for n, shortcut, naive in against_naive(sizes, restarts):
+        figure.add("G2C", "shortcut", n, [shortcut])
+        figure.add("G2C", "naive (extrapolated)", n, [naive])
+    figure.draw()
+
+
+#: The linear kernel by way of r basis vectors.
+LANDMARKS = {"kernel": "poly", "degree": 1, "coef0": 0.0, "gamma": 1.0, "random_state": 0}
+
+
+def basis_split(seed, X, y, sizes, r, restarts):
+    """Test error in % with r basis vectors."""
+    labelled, unlabelled, test = three_way(y, sizes, seed)
+    rows, part = training(X, y, labelled, unlabelled)
+    model = S2RLSC(
+        1.0, 1.0, positive_ratio=float(y[labelled].mean()), balance_tol=0.2, n_components=r,
+        n_restarts=restarts, population=(1, 1), **LANDMARKS,
+    )  # fmt: skip
+    return 100 * error(model.fit(rows, part), X[test], y[test])
+
+
+def figure_9(args):
+    """Few basis vectors are enough."""
+    figure = Figure("001_figure_9", "Figure 9: test error over the basis vectors", args.out,
+                    x="r in % of n", y="test error in %")  # fmt: skip
+    splits = args.splits or (1 if args.quick else 5)
+    sets = {"USPS (2, 5)": (32, 790, 823), "USPS (2, 7)": (34, 826, 861),
+            "USPS (3, 8)": (30, 736, 766), "USPS (8, 0)": (45, 1085, 1131)}  # fmt: skip
+    shares, restarts = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1), 50
+    if args.quick:
+        sets, shares, restarts = {"G2C": (25, 225, 250)}, (0.02, 0.1), 5
+    figure.say(f"{splits} splits; lam = lam' = 1, linear kernel, (1+1)-EA, best of {restarts},"
+               " ratio of the labelled rows (4 % of the training rows)")  # fmt: skip
+    for (name, sizes), share in product(sets.items(), shares):
+        try:
+            X, y = load(name, args.data)
+        except NotAtHand as why:
+            figure.say(str(why))
+            continue
+        r = max(2, round(share * (sizes[0] + sizes[1])))
+        errors = over_splits(basis_split, range(splits), args.jobs, X, y, sizes, r, restarts)
+        figure.add(name, "S2RLSC", 100 * share, errors)
+    figure.draw()
+
+
+def figure_10(args):
+    """A large set: seconds, and errors, over the number of rows."""
+    figure = Figure("001_figure_10", "Figure 10: MNIST (1, 7), seconds of a fit", args.out,
+                    x="training rows", y="seconds, %")  # fmt: skip
+    name, sizes, r = "MNIST (1, 7)", (500, 1000, 2000, 3000, 4000, 5000), 100
+    if args.quick:
+        name, sizes, r = "G2C", (250,), 20
+    figure.say(
+        f"1 % labelled (at least 4), r = {r}, lam = lam' = 1, (1+1)-EA, best of 50, ratio of"
+    )
+    figure.say("the labelled rows, tolerance 0.2; once more: the first fit may compile")
+    for n in sizes:
+        try:
+            X, y = load(name, args.data)
+        except NotAtHand as why:
+            figure.say(str(why))
+            break
+        few = max(4, n // 100)
+        labelled, unlabelled, test = three_way(y, (few, n - few, n), 0)
+        rows, part = training(X, y, labelled, unlabelled)
+        model = S2RLSC(
+            1.0, 1.0, positive_ratio=float(y[labelled].mean()), balance_tol=0.2, n_components=r,
+            population=(1, 1), **LANDMARKS,
+        )  # fmt: skip
+        figure.add("seconds", "S2RLSC", n, [min(timed(model, rows, part)[1] for _ in range(2))])
+        figure.add("test error in %", "S2RLSC", n, [100 * error(model, X[test], y[test])])
+    figure.draw()
+
+
+PARTS = {
+    "table 2": table_2,
+    "table 3": table_3,
+    "figure 6": figure_6,
+    "figure 7": figure_7,
+    "figure 8": figure_8,
+    "figure 9": figure_9,
+    "figure 10": figure_10,
+}
+
+
+def main(arguments=None):
+    """Run what the command line asks for."""
+    args = options(__doc__, PARTS, arguments)
+    run(PARTS, args, "S2RLSC (Gieseke, Kramer, Airola, Pahikkala)")
+
+
+if __name__ == "__main__":
+    main()

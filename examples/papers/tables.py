@@ -1,0 +1,262 @@
+"""A paper's table next to ours: printed, kept as csv, written as markdown.
+
+The paper's numbers are in ``numbers/``, one csv per table, laid out as it was printed: key columns
+(set, l, u, t), then one column per method, "mean ± sd", "mean", or nothing.
+
+Two means *agree* if they differ by no more than one standard deviation, the paper's where it prints
+one and ours where it does not (then several splits are needed), plus half of the last digit that
+the paper prints. Otherwise the word says which of the two is better.
+"""
+
+import csv
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+NUMBERS = Path(__file__).resolve().parent / "numbers"
+KEYS = ("set", "l", "u", "t")
+ABSENT = "not in this package"
+FIELDS = ("row", "method", "paper_mean", "paper_sd", "ours_mean", "ours_sd", "splits", "agree",
+          "seconds", "note")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A number as the paper has it: mean, standard deviation, digits after the point."""
+
+    mean: float
+    sd: float | None
+    digits: int
+
+    @property
+    def slack(self):
+        """Half a unit of the last digit."""
+        return 0.5 * 10.0**-self.digits
+
+    def __str__(self):
+        spread = "" if self.sd is None else f" ± {self.sd:.{self.digits}f}"
+        return f"{self.mean:.{self.digits}f}{spread}"
+
+    @classmethod
+    def of(cls, cell):
+        """Read "mean ± sd" or "mean"; None of an empty cell."""
+        if not cell.strip():
+            return None
+        mean, _, sd = (part.strip() for part in cell.partition("±"))
+        return cls(float(mean), float(sd) if sd else None, len(mean.partition(".")[2]))
+
+
+def numbers(name):
+    """Methods of a table, and what the paper has for each: {key: {method: Printed or None}}."""
+    with open(NUMBERS / f"{name}.csv", encoding="utf-8", newline="") as stream:
+        reader = csv.DictReader(stream)
+        methods = [column for column in reader.fieldnames if column not in KEYS]
+        keys = [column for column in reader.fieldnames if column in KEYS]
+        rows = {
+            tuple(line[key] if key == "set" else int(line[key]) for key in keys): {
+                method: Printed.of(line[method]) for method in methods
+            }
+            for line in reader
+        }
+    return methods, rows
+
+
+@dataclass
+class Cell:
+    """What is known of one method on one row of a table."""
+
+    paper: Printed | None = None
+    values: list = field(default_factory=list)
+    seconds: float = math.nan
+    note: str = ""
+    judged: bool = True
+
+    @property
+    def mean(self):
+        """Mean over the splits."""
+        return float(np.mean(self.values)) if len(self.values) else math.nan
+
+    @property
+    def sd(self):
+        """Standard deviation over the splits."""
+        return float(np.std(self.values)) if len(self.values) > 1 else math.nan
+
+    def agrees(self, higher_is_better):
+        """Return "yes", "no, better", "no, worse", or "" where there is nothing to compare."""
+        if self.paper is None or not len(self.values) or not self.judged:
+            return ""
+        allowed = self.sd if self.paper.sd is None else self.paper.sd
+        if math.isnan(allowed):
+            return "one split"
+        difference = self.mean - self.paper.mean
+        if abs(difference) <= allowed + self.paper.slack + 1e-12:
+            return "yes"
+        return "no, better" if (difference > 0) == higher_is_better else "no, worse"
+
+
+def label(key):
+    """Words for a key: the set, and the numbers of labelled, unlabelled and test rows."""
+    name, *sizes = key if isinstance(key, tuple) else (key,)
+    return " ".join([str(name), *(f"{k}={v}" for k, v in zip("lut", sizes, strict=False))])
+
+
+class Table:
+    """One table of a paper, filled row by row; what is there is on disk after every row."""
+
+    def __init__(
+        self,
+        name,
+        title,
+        out,
+        *,
+        unit="%",
+        digits=1,
+        higher_is_better=False,
+        extra=(),
+        columns=None,
+    ):
+        self.name, self.title, self.out = name, title, Path(out)
+        self.unit, self.digits, self.higher = unit, digits, higher_is_better
+        source, columns = columns or (name, None)
+        known = (NUMBERS / f"{source}.csv").exists()
+        self.paper_methods, self.paper = numbers(source) if known else ([], {})
+        if columns:  # variants of the paper's methods, each beside the number of one of them
+            self.paper_methods = list(columns)
+            self.paper = {
+                key: {variant: row[method] for variant, method in columns.items()}
+                for key, row in self.paper.items()
+            }
+        self.methods = [*self.paper_methods, *(m for m in extra if m not in self.paper_methods)]
+        self.rows = {}
+        self.settings = []
+        self.short = title.partition(":")[0]
+        print(f"\n{title}")
+
+    def say(self, text):
+        """Print a line on how the numbers came about, and keep it with the table."""
+        self.settings.append(text)
+        print(f"  {text}", flush=True)
+
+    def add(self, key, found, seconds=None, notes=None, *, judged=True):
+        """Add a row: {method: values over splits}, seconds and notes by method.
+
+        A row that is not `judged`, an average say, shows both numbers and no verdict.
+        """
+        cells = {}
+        for method in self.methods:
+            cells[method] = Cell(
+                self.paper.get(key, {}).get(method),
+                list(found.get(method, [])),
+                (seconds or {}).get(method, math.nan),
+                (notes or {}).get(method, ""),
+                judged,
+            )
+        self.rows[key] = cells
+        self._print(key)
+        self.write()
+
+    def miss(self, key, why):
+        """Add a row that was not run."""
+        self.add(key, {}, notes=dict.fromkeys(self.methods, why))
+
+    def skip(self, keys, why):
+        """Add rows that were not run."""
+        for key in keys:
+            self.miss(key, why)
+
+    def text(self, cell):
+        """Our side of a cell."""
+        if not len(cell.values):
+            return cell.note or "not run"
+        spread = "" if math.isnan(cell.sd) else f" ± {cell.sd:.{self.digits}f}"
+        return f"{cell.mean:.{self.digits}f}{spread}"
+
+    @staticmethod
+    def paper_text(cell):
+        """The paper's side of a cell."""
+        return "-" if cell.paper is None else str(cell.paper)
+
+    def _print(self, key):
+        cells = self.rows[key]
+        reasons = {cell.note for cell in cells.values() if cell.note} - {ABSENT}
+        if len(reasons) == 1 and not any(len(cell.values) for cell in cells.values()):
+            paper = ", ".join(
+                f"{m} {self.paper_text(c)}" for m, c in cells.items() if c.paper is not None
+            )
+            print(
+                f"  {self.short}: {label(key):38s} {reasons.pop()}"
+                + (f"  (paper: {paper})" if paper else "")
+            )
+            return
+        print(f"  {self.short}: {label(key)}")
+        for method, cell in cells.items():
+            seconds = "" if math.isnan(cell.seconds) else f"{cell.seconds:9.2f} s a split"
+            print(
+                f"    {method:18s} paper {self.paper_text(cell):>14s}   ours "
+                f"{self.text(cell):>16s}  {cell.agrees(self.higher):10s} {seconds}",
+                flush=True,
+            )
+
+    def write(self):
+        """Write the table as csv and as markdown."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        with open(self.out / f"{self.name}.csv", "w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow(FIELDS)
+            for key, cells in self.rows.items():
+                for method, cell in cells.items():
+                    writer.writerow(self._line(label(key), method, cell))
+        (self.out / f"{self.name}.md").write_text(self.markdown(), encoding="utf-8")
+
+    def _line(self, row, method, cell):
+        def short(value, digits=4):
+            return "" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+
+        paper = cell.paper
+        return (
+            row, method, "" if paper is None else paper.mean,
+            "" if paper is None or paper.sd is None else paper.sd,
+            short(cell.mean), short(cell.sd), len(cell.values) or "", cell.agrees(self.higher),
+            short(cell.seconds, 3), cell.note,
+        )  # fmt: skip
+
+    def markdown(self):
+        """Our table: one line per row; in a cell the paper's number, ours, and the verdict."""
+        keep = [m for m in self.methods if any(self._shown(row[m]) for row in self.rows.values())]
+        lines = [f"**{self.title}**", ""]
+        lines += [f"- {text}" for text in self.settings]
+        lines += ["", "| row | " + " | ".join(keep) + " |", "|---" * (len(keep) + 1) + "|"]
+        for key, cells in self.rows.items():
+            lines.append(
+                f"| {label(key)} | " + " | ".join(self._mark(cells[m]) for m in keep) + " |"
+            )
+        return "\n".join([*lines, "", self.count(), ""])
+
+    @staticmethod
+    def _shown(cell):
+        return cell.paper is not None or len(cell.values) > 0
+
+    def _mark(self, cell):
+        ours = self.text(cell)
+        if cell.paper is None:
+            return ours
+        verdict = cell.agrees(self.higher)
+        return f"{self.paper_text(cell)} / {ours}" + (f" **{verdict}**" if verdict else "")
+
+    def count(self):
+        """One line: how many cells agree."""
+        verdicts = [
+            cell.agrees(self.higher) for cells in self.rows.values() for cell in cells.values()
+        ]
+        said = {word: verdicts.count(word) for word in ("yes", "no, better", "no, worse")}
+        total = sum(said.values())
+        return (
+            f"Of {total} cells with a number of the paper and of ours, {said['yes']} agree, "
+            f"{said['no, better']} are better, {said['no, worse']} worse."
+        )
+
+    def finish(self):
+        """Print the count."""
+        print(f"  {self.count()}", flush=True)

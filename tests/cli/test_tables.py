@@ -1,0 +1,157 @@
+"""Tables on the command line: from a csv file to a model, and from that to predictions."""
+
+import csv
+import gzip
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from dask_s3vm import load_model
+from dask_s3vm.cli import main
+
+
+def run(*args):
+    """Run the command in this process, on its threads."""
+    more = ["--nworkers", "0"]
+    return CliRunner().invoke(main, [str(arg) for arg in (*args, *more)])
+
+
+def told(done):
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.output.splitlines() if line.startswith("{")]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A table of flowers, whose kind follows from colour and length."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for _ in range(400):
+        colour = str(rng.choice(["red", "blue", "white"]))
+        length = rng.normal(3.0 if colour == "red" else 1.0, 0.4)
+        rows.append([f"{length:.3f}", colour, "rose" if length > 2 else "violet"])
+    path = tmp_path_factory.mktemp("flowers") / "flowers.csv"
+    with path.open("w", newline="") as stream:
+        csv.writer(stream).writerows([["length", "colour", "kind"], *rows])
+    return path, rows
+
+
+def test_train_predict_evaluate(table, tmp_path):
+    path, rows = table
+    model, found = tmp_path / "m.npz", tmp_path / "found.txt"
+    (row,) = told(run("train", path, "--label-column", "kind", "--lam", 1e-4, "--model", model,
+                      "--quiet", "--json"))  # fmt: skip
+    assert (row["rows"], row["features"]) == (400, 4)
+    assert load_model(model).encoder_.categories_ == [None, ("blue", "red", "white")]
+    new = tmp_path / "new.csv"
+    new.write_text("colour,length\n" + "".join(f"{c},{x}\n" for x, c, _ in rows[:50]))
+    assert run("predict", model, new, "--output", found).exit_code == 0
+    assert np.mean(np.loadtxt(found, dtype=str) == [kind for _, _, kind in rows[:50]]) > 0.95
+    scores = told(run("evaluate", model, path, "--json"))
+    assert [score["class"] for score in scores] == ["rose", "violet", "all"]
+    assert scores[-1]["error_%"] < 5
+
+
+@pytest.mark.parametrize("positive", [None, "violet"])
+def test_hidden_labels_tell_the_error(table, tmp_path, positive):
+    path, _ = table
+    model = tmp_path / "m.npz"
+    options = ["--positive", positive] if positive else []
+    runs = [
+        told(run("train", path, "--label-column", -1, "--label-rows", 40, "--label-seed", seed,
+                 "--method", "tsvm", "--lam", 1e-3, "--model", model, "--quiet", "--json",
+                 *options))[0]
+        for seed in (0, 0, 1)
+    ]  # fmt: skip
+    assert runs[0]["hidden_rows"] == 360
+    assert runs[0]["hidden_error_%"] < 10
+    assert runs[0]["hidden_error_%"] == runs[1]["hidden_error_%"]
+    assert runs[0]["objective"] != runs[2]["objective"]
+    classes = load_model(model).classes_.tolist()
+    assert classes == ([0, 1] if positive else ["rose", "violet"])
+    if positive:  # the model knows which label is which
+        (*_, score) = told(run("evaluate", model, path, "--json"))
+        assert score["error_%"] < 10
+
+
+def test_positive_labels_and_hidden_ones_of_other_formats(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, size=300)
+    X = rng.normal(size=(300, 5)) + 4 * np.eye(5)[y]
+    np.savez(tmp_path / "t.npz", X=X, y=y)
+    model = tmp_path / "m.npz"
+    (row,) = told(run("train", tmp_path / "t.npz", "--positive", 0, "--positive", 2, "--label-rows",
+                      60, "--model", model, "--quiet", "--json"))  # fmt: skip
+    assert row["hidden_rows"] == 240
+    assert row["hidden_error_%"] < 10
+    assert load_model(model).classes_.tolist() == [0, 1]
+    assert not hasattr(load_model(model), "encoder_")
+
+
+def test_one_command_from_raw_kdd99(tmp_path):
+    from dask_s3vm.io.kdd99 import COLUMNS
+
+    rng = np.random.default_rng(0)
+    for name, labels in (("a.gz", ["normal.", "smurf."]), ("b.gz", ["normal.", "saint."])):
+        lines = []
+        for _ in range(150):
+            attack = int(rng.integers(0, 2))
+            fields = [str(rng.integers(0, 9) * (1 + 5 * attack)) for _ in COLUMNS[:-1]]
+            fields[1:4] = "icmp" if attack else "tcp", "http", "SF"
+            lines.append(",".join([*fields, labels[attack]]) + "\n")
+        (tmp_path / name).write_bytes(gzip.compress("".join(lines).encode()))
+    for method in ("tsvm", "da"):
+        (row,) = told(run("train", tmp_path / "a.gz", tmp_path / "b.gz", "--format", "kdd99",
+                          "--label-rows", 30, "--method", method, "--model", tmp_path / "m.npz",
+                          "--quiet", "--json"))  # fmt: skip
+        assert (row["rows"], row["features"], row["hidden_rows"]) == (300, 123, 270)
+        assert row["hidden_error_%"] < 5
+    (*_, score) = told(run("evaluate", tmp_path / "m.npz", tmp_path / "b.gz", "--json"))
+    assert (score["rows"], score["error_%"] < 5) == (150, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "code", "reason"),
+    [
+        (lambda lines: [*lines[:20], "1,red", *lines[20:]], [], 65, "line 21: has 2 fields"),
+        (lambda lines: [*lines, ",red,rose"], [], 65, "line 402: column 'length' has no value"),
+        (lambda lines: lines, ["--label-column", "sort"], 65, "no label column 'sort'"),
+        (lambda lines: lines, ["--positive", "tulip"], 65, "positive names ['tulip']"),
+        (lambda lines: lines, ["--label-seed", "1"], 2, "without --label-rows"),
+        (lambda lines: lines, ["--n-features", "4"], 2, "--n-features has no effect"),
+        (lambda lines: lines, ["--label-rows", "9999"], 65, "9999"),
+    ],
+)
+def test_mistakes_end_with_a_code_and_leave_nothing(table, tmp_path, change, options, code, reason):
+    lines = table[0].read_text().splitlines()
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(change(lines)) + "\n")
+    label = [] if "--label-column" in options else ["--label-column", "kind"]
+    done = run("train", path, *label, "--model", tmp_path / "m.npz", "--quiet", *options)
+    assert done.exit_code == code, done.output
+    assert reason in done.output
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["t.csv"]
+
+
+def test_a_compressed_file_that_is_cut_short(table, tmp_path):
+    raw = gzip.compress(table[0].read_bytes())
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(raw[:-20])
+    done = run("train", path, "--label-column", "kind", "--model", tmp_path / "m.npz", "--quiet")
+    assert done.exit_code == 65
+    assert str(path) in done.output
+    assert "cut short" in done.output
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["t.csv.gz"]
+
+
+def test_a_label_that_the_model_does_not_know(table, tmp_path):
+    model = tmp_path / "m.npz"
+    told(run("train", table[0], "--label-column", "kind", "--model", model, "--quiet", "--json"))
+    path = tmp_path / "t.csv"
+    path.write_text("length,colour,kind\n1,red,rose\n2,blue,tulip\n")
+    done = run("evaluate", model, path)
+    assert done.exit_code == 65
+    assert f"{path}, line 3: the label in 'kind' is none of rose, violet" in done.output
+    assert run("predict", model, path).exit_code == 0

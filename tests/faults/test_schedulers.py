@@ -1,0 +1,164 @@
+"""What cannot be survived is an error within the stated time; workers that join are used."""
+
+import os
+import signal
+import time
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from cases import Moments, fit, found, number_and_state, reference, remember
+from processes import Processes
+
+from dask_s3vm import L2SVM
+from dask_s3vm.engine.ingest import ingest
+from dask_s3vm.exceptions import EngineError, LineageError, SchedulerLostError, WorkerLostError
+
+pytestmark = [pytest.mark.cluster, pytest.mark.faults, pytest.mark.usefixtures("impatient")]
+
+#: s3vm.scheduler-timeout here, and what a busy machine may add.
+STATED, MARGIN = 3.0, 40.0
+
+
+@pytest.fixture
+def doomed():
+    """A cluster of two workers, for one test."""
+    processes = Processes(2)
+    yield processes
+    processes.close()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    ("method", "moment"),
+    [("tsvm", ("placement", 1)), ("tsvm", ("training", 20)), ("s2rlsc pool", ("training", 9))],
+)
+def test_a_lost_scheduler_is_an_error_in_time(doomed, monkeypatch, how, method, moment):
+    wanted = reference(method)
+    moments = Moments(monkeypatch)
+    times = {"s3vm.scheduler-timeout": STATED}
+    client = doomed.connect()
+    client._timeout = STATED  # how long the client itself tries to connect again
+    try:
+        doomed.wait(client, 2)
+        began = []
+
+        def strike():
+            began.append(time.monotonic())
+            os.kill(doomed.scheduler.pid, how)
+
+        moments.reset({moment: strike})
+        with dask.config.set(times):
+            if (how, moment) == (signal.SIGSTOP, ("training", 20)):
+                # rounds go directly to the workers: nobody needs the scheduler any more
+                assert found(fit(method)) == wanted
+            else:
+                with pytest.raises(SchedulerLostError, match="scheduler"):
+                    fit(method)
+        assert began
+        assert time.monotonic() - began[0] < STATED + MARGIN
+    finally:
+        if how == signal.SIGSTOP:
+            os.kill(doomed.scheduler.pid, signal.SIGKILL)
+        client.close()
+
+
+def test_a_new_cluster_goes_on_where_the_old_one_is_lost(doomed, monkeypatch):
+    wanted = reference("l2svm")
+    moments = Moments(monkeypatch)
+    with dask.config.set({"s3vm.scheduler-timeout": STATED}):
+        client = doomed.connect()
+        client._timeout = STATED
+        doomed.wait(client, 2)
+        moments.reset({("training", 10): lambda: os.kill(doomed.scheduler.pid, signal.SIGKILL)})
+        with pytest.raises(EngineError):
+            fit("l2svm")
+        client.close()
+        other = Processes(2)
+        try:
+            with other.connect():
+                assert found(fit("l2svm")) == wanted
+        finally:
+            other.close()
+
+
+def test_no_replacement_is_an_error_in_time(doomed, monkeypatch):
+    moments = Moments(monkeypatch)
+    rng = np.random.default_rng(0)
+    with doomed.connect() as client, dask.config.set({"s3vm.replacement-timeout": "1 s"}):
+        doomed.wait(client, 2)
+        moments.reset({("training", 10): lambda: (doomed.kill(rng), doomed.kill(rng))})
+        began = time.monotonic()
+        with pytest.raises(EngineError, match=r"has no worker \(waited 1 s\)"):
+            fit("tsvm")
+        assert time.monotonic() - began < MARGIN
+
+
+def test_used_up_attempts_name_what_was_lost(doomed, monkeypatch):
+    moments = Moments(monkeypatch)
+    rng = np.random.default_rng(0)
+    with doomed.connect() as client, dask.config.set({"s3vm.recovery-attempts": 0}):
+        doomed.wait(client, 2)
+        moments.reset({("training", 10): lambda: doomed.kill(rng)})
+        with pytest.raises(WorkerLostError, match=r"gave up after 0 .*worker tcp://.* is gone"):
+            fit("tsvm")
+
+
+def test_scattered_blocks_have_no_lineage_and_the_error_says_so(doomed, monkeypatch):
+    moments = Moments(monkeypatch)
+    rng = np.random.default_rng(0)
+    with doomed.connect() as client:
+        doomed.wait(client, 2)
+        X, y = rng.normal(size=(300, 10)), np.arange(300) % 2
+        sent = client.scatter([X[:150], X[150:]])
+        chunks = [da.from_delayed(dask.delayed(one), (150, 10), dtype=float) for one in sent]
+        moments.reset({("training", 4): lambda: (doomed.kill(), doomed.kill())})
+        doomed.start()
+        with pytest.raises(LineageError, match=r"cannot be made again.*scattered"):
+            L2SVM().fit(da.concatenate(chunks), y)
+
+
+def test_persisted_rows_are_computed_again(doomed, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 10)), np.arange(300) % 2
+    with dask.config.set(scheduler="synchronous"):
+        wanted = found(L2SVM().fit(X, y))
+    moments = Moments(monkeypatch)
+    with doomed.connect() as client:
+        doomed.wait(client, 2)
+        rows = client.persist(da.from_array(X, chunks=(50, 10)))
+        moments.reset({("training", 4): lambda: doomed.kill(rng)})
+        assert found(L2SVM().fit(rows, y)) == wanted
+        assert moments.done
+
+
+def test_workers_that_join_get_their_share_at_the_next_step(doomed):
+    rng = np.random.default_rng(0)
+    X = da.from_array(rng.normal(size=(600, 10)), chunks=(100, 10))
+    with doomed.connect() as client:
+        doomed.wait(client, 2)
+        engine = ingest(X, np.arange(600) % 2).place(np.arange(2))
+        try:
+            engine.prepare("seen", remember, 7)
+            before = engine.generation
+            doomed.start()
+            doomed.start()
+            doomed.wait(client, 4)
+            deadline = time.monotonic() + 30
+            while len(engine._groups) < 4:
+                assert time.monotonic() < deadline, engine
+                got = engine.step(lambda: engine.each(number_and_state))
+                time.sleep(0.02)
+            got = engine.step(lambda: engine.each(number_and_state))
+            assert got == [(number, 7) for number in range(engine.layout.n_shards)]
+            assert before < engine.generation <= before + 2
+            sizes = [len(group.numbers) for group in engine._groups.values()]
+            assert max(sizes) - min(sizes) <= 1
+            rested = engine.generation
+            for _ in range(10):
+                engine.step(lambda: engine.each(number_and_state))
+                time.sleep(0.02)
+            assert engine.generation == rested
+        finally:
+            engine.close()

@@ -1,0 +1,153 @@
+"""The encoder of tables, against scikit-learn's and on every kind of table."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
+
+from dask_s3vm import TableEncoder
+from dask_s3vm.features import UnknownCategoryWarning
+from dask_s3vm.features.column_facts import moments_of, put_together
+
+NAMES = ["size", "colour", "rooms"]
+
+
+@pytest.fixture
+def records():
+    rng = np.random.default_rng(3)
+    return [
+        {"size": float(rng.normal()), "colour": str(rng.choice(["red", "blue", "green"])),
+         "rooms": int(rng.integers(0, 9))}
+        for _ in range(50)
+    ]  # fmt: skip
+
+
+def test_against_scikit_learn(records):
+    table = np.array([[row[name] for name in NAMES] for row in records], dtype=object)
+    wanted = ColumnTransformer(
+        [("size", MinMaxScaler(), [0]), ("colour", OneHotEncoder(), [1]),
+         ("rooms", MinMaxScaler(), [2])]
+    ).fit_transform(table)  # fmt: skip
+    found = TableEncoder().fit_transform(records)
+    np.testing.assert_allclose(found.toarray(), np.asarray(wanted, dtype=float), rtol=1e-12)
+    assert not (found.data == 0).any()
+
+
+def test_every_kind_of_table_gives_the_same_rows(records):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(records)
+    lists = [[row[name] for name in NAMES] for row in records]
+    structured = np.array(
+        [tuple(row) for row in lists], dtype=[("size", float), ("colour", "U5"), ("rooms", int)]
+    )
+    encoder = TableEncoder().fit(records)
+    wanted = encoder.transform(records).toarray()
+    tables = {
+        "frame": frame,
+        "other order": frame[["rooms", "size", "colour"]].assign(more=1),
+        "category": frame.assign(colour=frame["colour"].astype("category")),
+        "lists": lists,
+        "array": np.array(lists, dtype=object),
+        "strings": np.array(lists, dtype=str),
+        "dict": {name: [row[name] for row in records] for name in NAMES},
+        "structured": structured,
+    }
+    for kind, table in tables.items():
+        np.testing.assert_array_equal(encoder.transform(table).toarray(), wanted, err_msg=kind)
+        if kind not in ("other order", "lists", "array", "strings"):
+            again = TableEncoder().fit(table)
+            assert again.categories_ == encoder.categories_, kind
+            np.testing.assert_allclose(again.factor_, encoder.factor_)
+
+
+def test_arrow_and_dask_tables(records):
+    pa = pytest.importorskip("pyarrow")
+    dd = pytest.importorskip("dask.dataframe")
+    pd = pytest.importorskip("pandas")
+    encoder = TableEncoder().fit(records)
+    wanted = encoder.transform(records).toarray()
+    arrow = pa.Table.from_pylist(records)
+    np.testing.assert_array_equal(encoder.transform(arrow).toarray(), wanted)
+    frame = dd.from_pandas(pd.DataFrame(records), npartitions=4)
+    lazy = TableEncoder(block="scipy").fit(frame)
+    assert lazy.categories_ == encoder.categories_
+    np.testing.assert_allclose(lazy.transform(frame).compute().toarray(), wanted, rtol=1e-12)
+
+
+def test_categories_are_the_same_words_in_frames_and_files(tmp_path):
+    pd = pytest.importorskip("pandas")
+    from dask_s3vm.io import read_table
+
+    path = tmp_path / "t.csv"
+    path.write_text("code,flag,x\n1,True,0.5\n2,False,2\n3,True,1e3\n")
+    X, _, encoder = read_table(path, categorical=["code"], block="scipy")
+    assert encoder.categories_ == [("1", "2", "3"), ("False", "True"), None]
+    frame = pd.read_csv(path)
+    np.testing.assert_array_equal(encoder.transform(frame).toarray(), X.compute().toarray())
+    frame = frame.astype({"code": float})
+    np.testing.assert_array_equal(encoder.transform(frame).toarray(), X.compute().toarray())
+
+
+def test_unknown_categories_are_zeros_with_one_warning(records):
+    encoder = TableEncoder().fit(records)
+    new = [{"size": 0.0, "colour": word, "rooms": 1} for word in ("pink", "red", "grey")]
+    with pytest.warns(UnknownCategoryWarning, match="2 values.*2 in 'colour'") as caught:
+        rows = encoder.transform(new).toarray()
+    assert len(caught) == 1
+    assert rows[:, 1:4].sum(axis=1).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan"), "", "?"])
+def test_missing_values(records, nothing):
+    records[7]["colour"] = nothing
+    with pytest.raises(ValueError, match="column 'colour', row 7: the value is missing"):
+        TableEncoder().fit(records)
+    rows = TableEncoder(missing="zero").fit_transform(records).toarray()
+    assert rows[7, 1:4].tolist() == [0, 0, 0]
+    records[7]["colour"], records[9]["size"] = "red", nothing
+    with pytest.raises(ValueError, match="column 'size', row 9: the value is missing"):
+        TableEncoder().fit(records)
+    rows = TableEncoder(missing="zero").fit_transform(records).toarray()
+    assert rows[9, 0] == 0
+
+
+def test_mistakes_are_told(records):
+    encoder = TableEncoder().fit(records)
+    with pytest.raises(ValueError, match=r"no column \['size'\]"):
+        encoder.transform([{"colour": "red", "rooms": 1}])
+    with pytest.raises(ValueError, match="'size' holds something that is not a number"):
+        encoder.transform([{"size": "x", "colour": "red", "rooms": 1}])
+    with pytest.raises(ValueError, match="infinite"):
+        encoder.transform([{"size": np.inf, "colour": "red", "rooms": 1}])
+    with pytest.raises(ValueError, match="X has 2 columns, wanted 3"):
+        encoder.transform([[1, 2]])
+    with pytest.raises(ValueError, match="record 1 has the fields"):
+        TableEncoder().fit([{"a": 1}, {"b": 1}])
+    with pytest.raises(ValueError, match="'colour' is to be numeric"):
+        TableEncoder(numeric=["colour"]).fit(records)
+    with pytest.raises(ValueError, match="more than 2 categories"):
+        TableEncoder(max_categories=2).fit(records)
+
+
+def test_it_is_an_estimator(records):
+    encoder = TableEncoder(scale="std", categorical=["rooms"])
+    copy = clone(encoder)
+    assert copy.get_params() == encoder.get_params()
+    rows = encoder.fit_transform(records)
+    assert rows.shape[1] == len(encoder.get_feature_names_out()) == encoder.n_features_out_
+    sizes = [row["size"] for row in records]
+    np.testing.assert_allclose(rows.toarray()[:, 0], sizes / np.std(sizes), rtol=1e-12)
+
+
+def test_moments_of_pieces_are_those_of_the_whole():
+    rng = np.random.default_rng(0)
+    values = rng.normal(1e6, 1.0, size=1000)
+    values[::17] = np.nan
+    whole = moments_of(values)
+    parts = [moments_of(part) for part in np.split(values, [3, 17, 17, 500])]
+    found = put_together(parts)
+    held = values[~np.isnan(values)]
+    assert (found.count, found.low, found.high) == (len(held), held.min(), held.max())
+    np.testing.assert_allclose([found.mean, found.squares], [whole.mean, whole.squares], rtol=1e-9)
+    np.testing.assert_allclose(found.squares, held.var() * len(held), rtol=1e-9)

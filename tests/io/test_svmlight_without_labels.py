@@ -1,0 +1,45 @@
+"""svmlight text whose rows have no label in front, as SVMlin has it."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from dask_s3vm.io import SvmlightError, read_svmlight
+
+TEXT = b"1:0.5 3:2\n\n2:-1\n1:1 2:1 3:1\n"
+ROWS = [[0.5, 0, 2], [0, 0, 0], [0, -1, 0], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("blocksize", [1, 8, 1000])
+@pytest.mark.parametrize("has_labels", [False, "auto"])
+def test_every_line_is_a_row(packed, ended, blocksize, has_labels, tmp_path):
+    path = tmp_path / ("rows.svm.gz" if packed else "rows.svm")
+    text = TEXT if ended else TEXT[:-1]
+    path.write_bytes(gzip.compress(text) if packed else text)
+    X, y = read_svmlight(path, has_labels=has_labels, blocksize=blocksize)
+    assert y is None
+    assert X.shape == (4, 3)
+    assert np.array_equal(X.compute().todense(), ROWS)
+
+
+def test_auto_leaves_labels_where_they_are(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_bytes(b"# a remark: with a colon\n-1 1:2\n+1 2:3\n")
+    X, y = read_svmlight(path, has_labels="auto")
+    assert y.compute().tolist() == [-1, 1]
+    assert X.shape == (2, 2)
+
+
+def test_mistakes_are_told_by_their_line(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_bytes(b"1:1\n\n2:1 1:1\n")
+    with pytest.raises(SvmlightError, match="line 3"):
+        read_svmlight(path, has_labels=False)
+    path.write_bytes(b"1:1\n")
+    with pytest.raises(SvmlightError, match="label"):
+        read_svmlight(path)
+    with pytest.raises(ValueError, match="has_labels"):
+        read_svmlight(path, has_labels="no")
