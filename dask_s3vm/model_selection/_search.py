@@ -99,6 +99,7 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         for model in models.values() if own else ():
             model._validate_params()
             model._check_kernel()
+            model.set_params(callbacks=None, verbose=False)  # these are for the final one
         unlabeled = getattr(self.estimator, "unlabeled", -1)
         labelled = labelled_rows(X, y, unlabeled, is_supervised(self.estimator))
         if self.test_set is None:
