@@ -9,6 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from lossy_cluster import losses  # noqa: F401 (a fixture)
 
 
 @pytest.fixture

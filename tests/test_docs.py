@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from dask_s3vm.datasets import hide_labels, make_g2c
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("train_*.py"))
 README = (ROOT / "README.md").read_text()
@@ -32,13 +34,25 @@ def test_first_python_blocks_of_the_readme_run():
         assert scope["model"].termination_ == "converged"
 
 
+def test_the_readme_chooses_parameters():
+    (block,) = [block for block in blocks("python") if "S3VMGridSearchCV" in block]
+    X, y = make_g2c(n_rows=150, n_features=10)
+    scope = {"X": X, "few": hide_labels(y, 30)}
+    exec(block, scope)
+    assert scope["search"].best_score_ > 0.8
+
+
 DOCUMENTED = ["_clustering", "_da", "_l2svm", "_qn", "_qp", "_rlsc"]
 DOCUMENTED += ["_s2rlsc", "_star", "_submodular", "_tsvm"]
 
 
+DOCUMENTED = [f"estimators.{name}" for name in DOCUMENTED]
+DOCUMENTED += ["model_selection._splits", "model_selection._searches", "baselines"]
+
+
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_docstring_examples(name):
-    failed, tried = doctest.testmod(importlib.import_module(f"dask_s3vm.estimators.{name}"))
+    failed, tried = doctest.testmod(importlib.import_module(f"dask_s3vm.{name}"))
     assert tried > 0
     assert failed == 0
 

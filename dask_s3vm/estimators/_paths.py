@@ -28,7 +28,7 @@ from dask_s3vm.estimators._rlsc import RLSC, fit_rlsc_path
 from dask_s3vm.estimators._s2rlsc import S2RLSC, fit_s2rlsc_path
 from dask_s3vm.estimators._transductive import TransductiveS3VM
 from dask_s3vm.features.columns import all_rows
-from dask_s3vm.methods.seeds import Seeds
+from dask_s3vm.methods.seeds import Seed, Seeds
 
 #: Parameters that decide how rows are placed.
 OF_PLACING = (
@@ -44,7 +44,7 @@ OF_PLACING = (
     "solver",
 )
 
-__all__ = ["OF_PLACING", "HeldRows", "Resident", "fit_path", "has_path", "placed_once"]
+__all__ = ["OF_PLACING", "HeldRows", "Resident", "Seed", "Seeds", "fit_path", "placed_once"]
 
 
 def is_supervised(estimator: Any) -> bool:
@@ -89,6 +89,11 @@ def has_seeds(estimator: Any) -> bool:
     return isinstance(estimator, (S2RLSC, TransductiveS3VM))
 
 
+def goes_in_turn(estimator: Any) -> bool:
+    """Whether the fits of a seeded path come one by one, and hand on seeds."""
+    return isinstance(estimator, TransductiveS3VM)
+
+
 def is_in_kernels(estimator: Any) -> bool:
     """Whether fits on small data spend their time in kernels, and so can share a process."""
     return isinstance(estimator, S2RLSC)
@@ -111,18 +116,25 @@ def fit_path(models: Sequence[Any], rows: Any, seeded: bool) -> None:
     elif isinstance(models[0], S2RLSC):
         fit_s2rlsc_path(clone(models[0]), models, rows, None, None, seeded)
     elif seeded:
-        _fit_seeded(models, rows)
+        _fit_in_turn(models, rows)
     else:
         for model in models:
             model.fit(rows, None)
 
 
-def _fit_seeded(models: list[Any], rows: Resident) -> None:
+def _fit_in_turn(models: list[Any], rows: Resident) -> None:
     """Fit models from the largest lam to the smallest, each with the seeds of the last."""
     seeds: Seeds = {}
     for model in sorted(models, key=lambda model: -model.lam):
-        model._seeds = seeds
+        fit_seeded(model, rows, seeds)
+
+
+def fit_seeded(model: Any, rows: Resident, seeds: Seeds) -> None:
+    """Fit a model with seeds of a larger lam, which it replaces by its own."""
+    model._seeds = seeds
+    try:
         model.fit(rows, None)
+    finally:
         del model._seeds
 
 

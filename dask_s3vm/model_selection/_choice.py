@@ -29,6 +29,12 @@ def check_choice(search: Any, candidates: list[dict[str, Any]]) -> None:
         raise ValueError(f"final_params must be a dict or None, got {search.final_params!r}")
     if search.final_params and not search.refit:
         raise ValueError("final_params has no effect with refit=False")
+    given = [search.estimator.get_params(deep=False), *candidates, search.final_params or {}]
+    if any(params.get("checkpoint") is not None for params in given):
+        raise ValueError(
+            "checkpoint of the estimator would be shared by all fits; give checkpoint to the "
+            f"{type(search).__name__}, or train best_params_ by itself"
+        )
     if not is_multimetric(search.scoring):
         if isinstance(search.refit, str):
             raise ValueError(f"refit={search.refit!r} is for several scores; wanted True or False")

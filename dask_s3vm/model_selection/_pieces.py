@@ -13,7 +13,8 @@ from sklearn.base import clone
 
 from dask_s3vm import _config
 from dask_s3vm.engine.shard import hold_out
-from dask_s3vm.estimators._paths import HeldRows, Resident, fit_path
+from dask_s3vm.estimators._paths import HeldRows, Resident, Seeds, fit_path, fit_seeded
+from dask_s3vm.features.blas import one_blas_thread
 from dask_s3vm.model_selection._folds import Fold, Labelled
 from dask_s3vm.model_selection._scoring import Scoring
 
@@ -81,7 +82,8 @@ def run_piece(shared: Shared, number: int, fold: Fold, candidates: Sequence[int]
         engine = shared.held.engine()
         try:
             rows = replace(shared.rows, engine=engine)
-            return run_on(rows, shared, number, fold, candidates)
+            with one_blas_thread():  # once for all that is inside
+                return run_on(rows, shared, number, fold, candidates)
         finally:
             engine.close()
 
@@ -90,8 +92,7 @@ def run_on(
     rows: Resident, shared: Shared, number: int, fold: Fold, candidates: Sequence[int]
 ) -> list[Score]:
     """Run a piece on rows in an engine, of which those held out get weight 0."""
-    rows.engine.forget()
-    rows.engine.prepare("fold", hold_out, fold.held)
+    _hold_out(rows, fold)
     models = [clone(shared.models[candidate]) for candidate in candidates]
 
     def fit() -> None:
@@ -101,6 +102,21 @@ def run_on(
             models[0].fit(rows, None)
 
     return _fit_and_score(fit, models, shared, number, fold, candidates)
+
+
+def run_one(
+    rows: Resident, shared: Shared, number: int, fold: Fold, candidate: int, seeds: Seeds
+) -> list[Score]:
+    """Run one candidate of a path, with the seeds of those before; these become its own."""
+    _hold_out(rows, fold)
+    model = clone(shared.models[candidate])
+    fit = lambda: fit_seeded(model, rows, seeds)  # noqa: E731
+    return _fit_and_score(fit, [model], shared, number, fold, [candidate])
+
+
+def _hold_out(rows: Resident, fold: Fold) -> None:
+    rows.engine.forget()
+    rows.engine.prepare("fold", hold_out, fold.held)
 
 
 def run_foreign(shared: Shared, number: int, fold: Fold, candidates: Sequence[int]) -> list[Score]:

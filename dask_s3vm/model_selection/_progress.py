@@ -22,11 +22,10 @@ class SearchProgress:
         self._callbacks = [given] if callable(given) else list(given or [])
         self._verbose = bool(search.verbose)
         self._candidates = candidates
-        self._n_splits = n_splits
         self._total = len(candidates) * n_splits
-        self._done = len(kept)
         self._began = time.perf_counter()
-        self._sums = np.zeros((len(candidates), 2))
+        self._scores = np.full((len(candidates), n_splits), np.nan)
+        self._is_done = np.zeros(self._scores.shape, dtype=bool)
         for score in kept:
             self._note(score)
         if kept and self._verbose:
@@ -35,7 +34,6 @@ class SearchProgress:
     def add(self, scores: list[Score]) -> None:
         """Take finished fits."""
         for score in scores:
-            self._done += 1
             self._note(score)
             row = {
                 "candidate": score.candidate,
@@ -43,13 +41,13 @@ class SearchProgress:
                 "params": self._candidates[score.candidate],
                 "score": _first(score),
                 "seconds": score.fit_time + score.score_time,
-                "done": self._done,
+                "done": int(self._is_done.sum()),
                 "total": self._total,
             }
             for callback in self._callbacks:
                 callback(row)
         if self._verbose:
-            self._show(f"{self._done}/{self._total} fits{self._leader()}")
+            self._show(f"{self._is_done.sum()}/{self._total} fits{self._leader()}")
 
     def close(self) -> None:
         """End the line."""
@@ -57,12 +55,13 @@ class SearchProgress:
             sys.stderr.write("\n")
 
     def _note(self, score: Score) -> None:
-        self._sums[score.candidate] += _first(score), 1.0
+        self._scores[score.candidate, score.fold] = _first(score)
+        self._is_done[score.candidate, score.fold] = True
 
     def _leader(self) -> str:
         """Best of the candidates that have been through all folds."""
-        complete = np.flatnonzero(self._sums[:, 1] >= self._n_splits)
-        means = self._sums[complete, 0] / self._n_splits
+        complete = np.flatnonzero(self._is_done.all(axis=1))
+        means = self._scores[complete].mean(axis=1)
         if len(complete) == 0 or np.isnan(means).all():
             return ""
         best = complete[np.nanargmax(means)]

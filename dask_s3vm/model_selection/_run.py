@@ -1,19 +1,34 @@
 """Running the pieces of a search, side by side or one after the other."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dask_s3vm import _config
 from dask_s3vm.engine.pool import run_pool
 from dask_s3vm.estimators._base import LinearS3VM
-from dask_s3vm.estimators._paths import held_rows, is_in_kernels, placed_once
+from dask_s3vm.estimators._paths import (
+    Resident,
+    Seeds,
+    goes_in_turn,
+    held_rows,
+    is_in_kernels,
+    placed_once,
+)
 from dask_s3vm.features.columns import all_rows
 from dask_s3vm.model_selection._folds import Fold, Labelled
-from dask_s3vm.model_selection._pieces import Piece, Score, Shared, quiet, run_on, run_piece
+from dask_s3vm.model_selection._pieces import (
+    Piece,
+    Score,
+    Shared,
+    quiet,
+    run_on,
+    run_one,
+    run_piece,
+)
 from dask_s3vm.model_selection._plan import pieces_of, placements
 from dask_s3vm.model_selection._scoring import Scoring
 
@@ -46,20 +61,37 @@ class Job:
         ]
 
 
-def run(job: Job, done: set[tuple[int, int]]) -> Iterator[tuple[Piece, list[Score]]]:
+class Result(NamedTuple):
+    """Scores of a piece, or of a part of one, and then the seeds for the rest of it."""
+
+    piece: Piece
+    scores: list[Score]
+    seeds: Seeds | None = None
+
+
+def run(
+    job: Job, done: set[tuple[int, int]], seeds_of: Callable[[Piece], Seeds | None]
+) -> Iterator[Result]:
     """Run what is not done, and yield scores as they come.
 
-    done : (candidate, fold) that need not be run; a piece of which one is missing is run whole.
+    done : (candidate, fold) that need not be run.
+    seeds_of : seeds that a piece has left which was not done when a search was stopped; without
+        them it is run as a whole.
     """
     for group in job.pieces():
         missing = [
             piece for piece in group if not {(one, piece.fold) for one in piece.candidates} <= done
         ]
         if missing:
-            yield from _run_group(job, missing)
+            yield from _run_group(job, missing, done, seeds_of)
 
 
-def _run_group(job: Job, pieces: list[Piece]) -> Iterator[tuple[Piece, list[Score]]]:
+def _run_group(
+    job: Job,
+    pieces: list[Piece],
+    done: set[tuple[int, int]],
+    seeds_of: Callable[[Piece], Seeds | None],
+) -> Iterator[Result]:
     """Place the rows once, and run pieces on them.
 
     Rows of up to `s3vm.local-bytes` are sent to every worker, and pieces are independent tasks;
@@ -81,10 +113,32 @@ def _run_group(job: Job, pieces: list[Piece]) -> Iterator[tuple[Piece, list[Scor
                 return
             for piece in pieces:
                 fold = job.folds[piece.fold]
-                yield piece, run_on(rows, shared, piece.fold, fold, piece.candidates)
+                if job.seeded and goes_in_turn(guide):
+                    yield from _in_turn(rows, shared, fold, piece, done, seeds_of(piece))
+                else:
+                    scores = run_on(rows, shared, piece.fold, fold, piece.candidates)
+                    yield Result(piece, scores)
 
 
-def _run_foreign(job: Job, pieces: list[Piece]) -> Iterator[tuple[Piece, list[Score]]]:
+def _in_turn(
+    rows: Resident,
+    shared: Shared,
+    fold: Fold,
+    piece: Piece,
+    done: set[tuple[int, int]],
+    seeds: Seeds | None,
+) -> Iterator[Result]:
+    """Run a path candidate by candidate: on many rows each of them is worth to be kept."""
+    left = piece.candidates
+    if seeds is not None:
+        left = tuple(one for one in left if (one, piece.fold) not in done)
+    seeds = seeds or {}
+    for candidate in left:
+        scores = run_one(rows, shared, piece.fold, fold, candidate, seeds)
+        yield Result(piece, scores, seeds)
+
+
+def _run_foreign(job: Job, pieces: list[Piece]) -> Iterator[Result]:
     """Run pieces of an estimator of another package, which wants its rows in memory."""
     if job.sample_weight is not None:
         raise ValueError("sample_weight is for estimators of dask_s3vm")
@@ -102,11 +156,9 @@ def _shared(job: Job, pieces: list[Piece], rows: Any, held: Any) -> Shared:
     )
 
 
-def _side_by_side(
-    shared: Shared, folds: list[Fold], pieces: list[Piece]
-) -> Iterator[tuple[Piece, list[Score]]]:
+def _side_by_side(shared: Shared, folds: list[Fold], pieces: list[Piece]) -> Iterator[Result]:
     jobs = [(piece.fold, folds[piece.fold], piece.candidates) for piece in pieces]
     in_kernels = is_in_kernels(next(iter(shared.models.values())))
     with closing(run_pool(run_piece, shared, jobs, in_kernels)) as results:
         for number, scores in results:
-            yield pieces[number], scores
+            yield Result(pieces[number], scores)

@@ -75,23 +75,17 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         candidates = self._candidates()
         check_choice(self, candidates)
         job = self._job(candidates, X, y, sample_weight)
-        scores, store = [], None
-        if self.checkpoint is not None:
-            store = Store(self.checkpoint, self._fingerprint(job, candidates))
-            scores = store.scores()
-        progress = SearchProgress(self, candidates, len(job.folds), scores)
-        for piece, found in run(job, {(score.candidate, score.fold) for score in scores}):
-            if store is not None:
-                store.keep(piece, found)
-            again = {(score.candidate, score.fold) for score in found}
-            scores = [old for old in scores if (old.candidate, old.fold) not in again] + found
+        store = Store(self.checkpoint, lambda: self._fingerprint(job, candidates))
+        progress = SearchProgress(self, candidates, len(job.folds), store.scores())
+        for piece, found, seeds in run(job, store.done(), store.seeds):
+            store.keep(piece, found, seeds)
             progress.add(found)
         progress.close()
         self.n_splits_ = len(job.folds)
         self.scenario_ = "realistic" if job.test_set is None else "non-realistic"
         self.multimetric_ = is_multimetric(self.scoring)
         self.scorer_ = job.scoring.scorers if self.multimetric_ else job.scoring.scorers["score"]
-        scores = self._judge_failures(scores)
+        scores = self._judge_failures(store.scores())
         self.cv_results_ = results_table(candidates, len(job.folds), scores, job.scoring.names)
         self._choose(candidates)
         if self.refit:
@@ -105,6 +99,7 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         for model in models.values() if own else ():
             model._validate_params()
             model._check_kernel()
+            model.set_params(callbacks=None, verbose=False)  # these are for the final one
         unlabeled = getattr(self.estimator, "unlabeled", -1)
         labelled = labelled_rows(X, y, unlabeled, is_supervised(self.estimator))
         if self.test_set is None:

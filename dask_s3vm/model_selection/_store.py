@@ -1,9 +1,10 @@
 """Scores that are kept in a directory as they come, so that a search can go on after a break."""
 
 import hashlib
+import io
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dask_s3vm._version import __version__
+from dask_s3vm.estimators._paths import Seed, Seeds
 from dask_s3vm.model_selection._folds import Fold, Labelled
 from dask_s3vm.model_selection._pieces import Piece, Score
 
@@ -19,39 +21,99 @@ _HEAD = "search.json"
 
 
 class Store:
-    """A directory with one file for each finished piece.
+    """Scores so far; with a directory, one file there for each piece, and seeds of unfinished ones.
 
     Parameters
     ----------
-    folder : the directory; made if it is not there.
+    folder : the directory, made if it is not there; None to keep scores in memory alone.
     fingerprint : says of which search the scores are; a directory of another one is refused.
     """
 
-    def __init__(self, folder: Any, fingerprint: dict[str, str]) -> None:
-        self._folder = Path(folder)
+    def __init__(self, folder: Any, fingerprint: Callable[[], dict[str, str]]) -> None:
+        self._folder = None if folder is None else Path(folder)
+        self._kept: dict[str, dict[int, Score]] = {}
+        if self._folder is None:
+            return
         self._folder.mkdir(parents=True, exist_ok=True)
         head = self._folder / _HEAD
         if head.exists():
-            _compare(json.loads(head.read_text()), fingerprint, self._folder)
+            _compare(json.loads(head.read_text()), fingerprint(), self._folder)
+        elif any(self._folder.iterdir()):
+            raise ValueError(
+                f"checkpoint: {self._folder} is not empty and has no {_HEAD}; wanted an empty "
+                "directory, or that of the same search"
+            )
         else:
-            if any(self._folder.iterdir()):
-                raise ValueError(
-                    f"checkpoint: {self._folder} is not empty and has no {_HEAD}; wanted an empty "
-                    "directory, or that of the same search"
-                )
-            _write(head, fingerprint)
+            _write(head, json.dumps(fingerprint()).encode())
+        for path in sorted(self._folder.glob("piece-*.json")):
+            found = [Score(**row) for row in json.loads(path.read_text())]
+            self._kept[path.stem] = {score.candidate: score for score in found}
 
     def scores(self) -> list[Score]:
-        """Read what has been kept."""
-        found = []
-        for path in sorted(self._folder.glob("piece-*.json")):
-            found += [Score(**row) for row in json.loads(path.read_text())]
-        return found
+        """Return all scores."""
+        return [score for piece in self._kept.values() for score in piece.values()]
 
-    def keep(self, piece: Piece, scores: list[Score]) -> None:
-        """Keep the scores of a piece: a file is there as a whole or not at all."""
-        name = f"piece-{piece.fold}-{min(piece.candidates)}.json"
-        _write(self._folder / name, [asdict(score) for score in scores])
+    def done(self) -> set[tuple[int, int]]:
+        """(candidate, fold) of all scores."""
+        return {(score.candidate, score.fold) for score in self.scores()}
+
+    def keep(self, piece: Piece, scores: list[Score], seeds: Seeds | None) -> None:
+        """Keep scores of a piece: a file is there as a whole or not at all.
+
+        seeds : for the rest of the piece, where there is one.
+        """
+        name = _name(piece)
+        kept = self._kept.setdefault(name, {})
+        kept |= {score.candidate: score for score in scores}
+        if self._folder is None:
+            return
+        rows = [asdict(score) for score in kept.values()]
+        if seeds is not None:
+            # first: scores without seeds are made again, seeds that are too new would be wrong
+            marks: dict[str, Any] = {f"done{candidate}": np.zeros(0) for candidate in kept}
+            buffer = io.BytesIO()
+            np.savez(buffer, **marks, **_arrays_of(seeds))
+            _write(self._folder / f"{name}.npz", buffer.getvalue())
+        _write(self._folder / f"{name}.json", json.dumps(rows).encode())
+
+    def seeds(self, piece: Piece) -> Seeds | None:
+        """Seeds to go on with a piece, if those that were kept belong to its last score."""
+        name = _name(piece)
+        if self._folder is None or not (self._folder / f"{name}.npz").exists():
+            return None
+        with np.load(self._folder / f"{name}.npz", allow_pickle=False) as found:
+            arrays = dict(found)
+        belong = {int(key[4:]) for key in arrays if key.startswith("done")}
+        if belong != set(self._kept.get(name, {})):
+            return None
+        return _seeds_of(arrays)
+
+
+def _name(piece: Piece) -> str:
+    return f"piece-{piece.fold}-{min(piece.candidates)}"
+
+
+def _arrays_of(seeds: Seeds) -> dict[str, Any]:
+    """Arrays by name: of DA a temperature beside."""
+    found: dict[str, Any] = {}
+    for positive, seed in seeds.items():
+        if isinstance(seed, Seed):
+            found[f"temperature{positive}"] = np.array(seed.temperature)
+            found[f"weights{positive}"] = seed.w
+        elif seed is not None:
+            found[f"weights{positive}"] = seed
+    return found
+
+
+def _seeds_of(arrays: dict[str, np.ndarray]) -> Seeds:
+    seeds: Seeds = {}
+    for key, w in arrays.items():
+        if not key.startswith("weights"):
+            continue
+        positive = key.removeprefix("weights")
+        temperature = arrays.get(f"temperature{positive}")
+        seeds[int(positive)] = w if temperature is None else Seed(float(temperature), w)
+    return seeds
 
 
 def fingerprint_of(
@@ -81,11 +143,11 @@ def _compare(kept: dict[str, str], wanted: dict[str, str], folder: Path) -> None
         )
 
 
-def _write(path: Path, content: Any) -> None:
+def _write(path: Path, content: bytes) -> None:
     """Write a file under another name first, and rename it."""
     beside = path.with_suffix(f".{os.getpid()}.tmp")
-    with beside.open("w") as stream:
-        json.dump(content, stream)
+    with beside.open("wb") as stream:
+        stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
     os.replace(beside, path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from search_cases import FOLDS, few_labels, smooth, split_scores
 
-from dask_s3vm import L2SVM, QPS3VM, TSVM
+from dask_s3vm import DAS3VM, L2SVM, QNS3VM, QPS3VM, TSVM
 from dask_s3vm.baselines import baseline
 from dask_s3vm.model_selection import S3VMGridSearchCV
 
@@ -101,3 +101,29 @@ def test_scores_are_plain_json_and_a_half_written_file_does_no_harm(tmp_path):
     search = search_of("single fits", checkpoint=tmp_path, callbacks=fits).fit(X, y)
     assert fits.n == 1
     assert np.array_equal(split_scores(search), split_scores(wanted))
+
+
+@pytest.mark.parametrize("kind", [TSVM, DAS3VM, QNS3VM])
+def test_a_path_on_many_rows_goes_on_in_the_middle(kind, tmp_path, tiny_shards):
+    X, y, _ = few_labels()
+    grid = {"lam": [1.0, 0.3, 0.1, 0.03, 0.01]}
+
+    def search(callbacks=None, checkpoint=None):
+        return S3VMGridSearchCV(
+            kind(), grid, cv=FOLDS, scoring=smooth, callbacks=callbacks, checkpoint=checkpoint,
+            refit=False,
+        )  # fmt: skip
+
+    wanted = split_scores(search().fit(X, y))
+    with pytest.raises(Stop):
+        search(Fits(8), tmp_path).fit(X, y)
+    fits = Fits()
+    found = search(fits, tmp_path).fit(X, y)
+    assert fits.n == 15 - 8
+    assert np.array_equal(split_scores(found), wanted)
+    (tmp_path / "piece-1-0.npz").unlink()
+    rows = json.loads((tmp_path / "piece-1-0.json").read_text())
+    (tmp_path / "piece-1-0.json").write_text(json.dumps(rows[:2]))
+    fits = Fits()  # scores without seeds: the path is walked again
+    assert np.array_equal(split_scores(search(fits, tmp_path).fit(X, y)), wanted)
+    assert fits.n == 5

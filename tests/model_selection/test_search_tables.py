@@ -214,6 +214,8 @@ def test_a_pipeline(data):
         ({"refit": "f1"}, "several scores"),
         ({"scoring": "no such"}, "no such"),
         ({"scoring": lambda *_: "high", "error_score": "raise"}, "scoring must give a number"),
+        ({"estimator": L2SVM(checkpoint="here")}, "shared by all fits"),
+        ({"final_params": {"checkpoint": "here"}}, "shared by all fits"),
         ({"param_grid": {"lam": [-1.0]}}, "lam"),
         ({"param_grid": {"no_such": [1.0]}}, "no_such"),
         ({"param_grid": []}, "candidate"),
@@ -297,6 +299,14 @@ def test_few_labels_make_fewer_folds():
 
 
 # progress
+
+
+def test_callbacks_of_the_estimator_hear_of_the_final_fit_alone(data, capsys):
+    rows = []
+    estimator = L2SVM(callbacks=rows.append, verbose=True)
+    search = S3VMGridSearchCV(estimator, GRID, cv=3).fit(*data)
+    assert rows == search.best_estimator_.history_
+    assert capsys.readouterr().err.count("objective") <= len(rows)
 
 
 def test_progress(data, capsys, monkeypatch):
