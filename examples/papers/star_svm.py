@@ -16,8 +16,8 @@ import sys
 
 import numpy as np
 from baselines import rival
-from common import NOT_RUN, options, over_splits, run, timed, wanted
-from datasets import IMBALANCED, load, missing
+from common import excuse, options, over_splits, run, timed
+from datasets import IMBALANCED, load
 from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.neighbors import kneighbors_graph
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading
@@ -126,14 +126,10 @@ def tables(args):
     absent = dict.fromkeys(("GGMC", "LapSVM", "WellSVM"), ABSENT)
     means = []
     for name in IMBALANCED:
-        why = missing(name, args.data)
-        if args.quick and name not in QUICK_SETS:
-            why = why or NOT_RUN
+        why = excuse(name, name, args, QUICK_SETS)
         if why:
             for table in made:
                 table.miss((name,), why)
-            continue
-        if not wanted(name, args):
             continue
         X, y = load(name, args.data)
         X = scaled(X, args.scaling)
