@@ -100,7 +100,7 @@ def test_my_csv(tmp_path):
     told = run("my_csv", "--rows", 600, cwd=tmp_path)
     assert "600 rows, 20 of them labelled" in told
     supervised, tsvm = errors_of(told)
-    assert tsvm < 12
+    assert tsvm < 20  # 40 % buy
     assert tsvm < supervised + 2
     assert "'country': 'de', 'device': 'laptop'} -> yes" in told
     assert "'country': 'pl', 'device': 'phone'} -> not yes" in told
