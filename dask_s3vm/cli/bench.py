@@ -77,13 +77,13 @@ def l2svm(rows: tuple[int, ...], lam: tuple[float, ...], gap: float, as_json: bo
 
 @bench.command()
 @click.option("--rows", type=int, default=20_000, show_default=True)
-@click.option("--repeat", type=int, default=6, show_default=True, help="Fits of each kind.")
+@click.option("--steps", type=int, default=300, show_default=True, help="Steps of each kind.")
 @click.option("--json", "as_json", is_flag=True)
-def safety(rows: int, repeat: int, as_json: bool) -> None:
+def safety(rows: int, steps: int, as_json: bool) -> None:
     """What safety costs where nothing happens, and how long recovery takes where it does."""
     from dask_s3vm.bench.safety import measure_overhead, measure_recovery
 
-    show(measure_overhead(rows, repeat), as_json)
+    show(measure_overhead(rows, steps), as_json)
     click.echo()
     show(measure_recovery(5 * rows), as_json)
 

@@ -22,6 +22,9 @@ from dask_s3vm.exceptions import EngineError, WorkerLostError
 #: False only to measure what the watch costs.
 WATCHED = True
 
+#: Seconds after which to look, for the first time, whether an actor that has not answered is lost.
+FIRST_LOOK = 0.05
+
 #: What a dask future raises when a worker or what it held is gone. Not any OSError: a task of the
 #: user's graph may raise one of its own, for a file that is not there.
 LOST = (
@@ -43,6 +46,7 @@ class RemoteActor:
         self.key = actor.key
         self.address: str = actor._address
         rpc = client.rpc(self.address)
+        self._gone = False
         self._rpc = rpc if direct else ProxyRPC(client.scheduler, self.address)
 
     async def call(self, method: str, args: tuple[Any, ...]) -> Any:
@@ -55,6 +59,7 @@ class RemoteActor:
                 kwargs={},
             )
         except (*LOST, OSError, KeyError) as error:  # KeyError: the worker knows no such actor
+            self._gone = True
             raise WorkerLostError(f"worker {self.address} is gone: {error!r}") from error
         except Exception as error:
             raise EngineError(f"a round could not be sent or answered: {error!r}") from error
@@ -63,8 +68,8 @@ class RemoteActor:
         return answer["result"]
 
     def lost(self) -> bool:
-        """Whether the scheduler has given the actor up."""
-        return self.future.status not in ("finished", "pending")
+        """Whether a call has failed, or the scheduler has given the actor up."""
+        return self._gone or self.future.status not in ("finished", "pending")
 
 
 def remote_actors(
@@ -105,23 +110,28 @@ async def _call_all(
 ) -> list[Any]:
     if not WATCHED:
         return await asyncio.gather(*(actor.call(method, args) for actor in actors))
+    for actor in actors:
+        if actor.lost():
+            raise WorkerLostError(f"worker {actor.address} is gone")
     calls = [asyncio.ensure_future(actor.call(method, args)) for actor in actors]
-    pending, watch = set(calls), None
+    pending, watch, pause = set(calls), None, FIRST_LOOK
     try:
         while pending:
             done, pending = await asyncio.wait(
-                pending, timeout=tick(), return_when=asyncio.FIRST_EXCEPTION
+                pending, timeout=pause, return_when=asyncio.FIRST_EXCEPTION
             )
             for call in done:
                 call.result()
             if not pending:
                 break
             waited = [actor for actor, call in zip(actors, calls, strict=True) if call in pending]
-            for actor in waited:
+            for actor in waited:  # a call to a dead worker may be trying to connect for long
                 if actor.lost():
                     raise WorkerLostError(f"worker {actor.address} is gone")
-            watch = watch or Watch(client)
-            await watch.look({actor.address for actor in waited})
+            if pause >= tick():
+                watch = watch or Watch(client)
+                await watch.look({actor.address for actor in waited})
+            pause = min(2.0 * pause, tick())
     finally:
         for call in pending:
             call.cancel()

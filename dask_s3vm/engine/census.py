@@ -41,6 +41,10 @@ class Census:
             self._asked = asyncio.run_coroutine_threadsafe(self._ask(), loop)
         return False
 
+    def forget(self) -> None:
+        """Drop what was asked: it may tell of workers that are lost by now."""
+        self._asked = None
+
     def workers(self) -> dict[str, int]:
         """Threads of the workers, by address."""
         return self._workers

@@ -10,7 +10,7 @@ import distributed
 from dask_s3vm import _config
 from dask_s3vm._version import __version__
 from dask_s3vm.engine.watch import cluster_state, watched
-from dask_s3vm.exceptions import EngineError, VersionMismatchError
+from dask_s3vm.exceptions import EngineError, VersionMismatchError, WorkerLostError
 
 _LOCAL = ("sync", "synchronous", "single-threaded", "threads", "threading", "processes")
 
@@ -56,7 +56,10 @@ def worker_threads(
                 f"(waited {patience:g} s); start one with `dask worker ADDRESS`"
             )
         time.sleep(0.1)
-    check_versions(client, [address for address in found if address not in known])
+    try:
+        check_versions(client, [address for address in found if address not in known])
+    except WorkerLostError:  # it is no worker any more
+        return worker_threads(client, known, patience)
     return found
 
 
@@ -91,6 +94,7 @@ def check_versions(client: distributed.Client, workers: list[str]) -> None:
     found = watched(
         client,
         lambda: client.run(_worker_version, workers=workers, on_error="return", asynchronous=True),
+        workers,
     )
     wrong = {
         worker: version

@@ -186,6 +186,7 @@ class ClusterEngine:
     def _settle(self) -> None:
         """Have all shards placed: all at first, later those that are missing."""
         self._epoch += 1
+        self._census.forget()
         self._drop_lost()
         if self.generation < 0:
             self._add_missing(_config.connect_timeout())

@@ -36,23 +36,31 @@ def tick() -> float:
     return min(TICK, _config.worker_timeout() / 4, _config.scheduler_timeout() / 4)
 
 
-def watched(client: distributed.Client, start: Callable[[], Awaitable[T]]) -> T:
+def watched(
+    client: distributed.Client,
+    start: Callable[[], Awaitable[T]],
+    concerned: Collection[str] | None = None,
+) -> T:
     """Wait for what `start` starts in the client's event loop.
 
     Raises `SchedulerLostError` if the scheduler does not answer, `WorkerLostError` if a worker
-    falls silent meanwhile.
+    falls silent meanwhile: any, or one of those concerned.
     """
-    return client.sync(_watched, client, start)
+    return client.sync(_watched, client, start, concerned)
 
 
-async def _watched(client: distributed.Client, start: Callable[[], Awaitable[T]]) -> T:
+async def _watched(
+    client: distributed.Client,
+    start: Callable[[], Awaitable[T]],
+    concerned: Collection[str] | None,
+) -> T:
     if not WATCHED:
         return await start()
     task = asyncio.ensure_future(start())
     watch = Watch(client)
     try:
         while not (await asyncio.wait([task], timeout=tick()))[0]:
-            await watch.look()
+            await watch.look(concerned)
         return task.result()
     finally:
         task.cancel()
@@ -102,10 +110,13 @@ class Watch:
     async def look(self, concerned: Collection[str] | None = None) -> None:
         """Raise `WorkerLostError` if a worker is silent: any, or one of those concerned.
 
-        It is removed from the cluster, as dask would do by itself after `worker-ttl`: its
-        tasks go to others.
+        So it does if one of these has left. One that is silent is removed from the cluster, as dask
+        would do by itself after `worker-ttl`: its tasks go to others.
         """
         workers = (await _ask(self._client))["workers"]
+        for address in concerned or ():
+            if address not in workers:  # somebody else has removed it, and it may still be silent
+                raise WorkerLostError(f"worker {address} has left the cluster")
         now = time.monotonic()
         silent = []
         for address, about in workers.items():

@@ -224,7 +224,9 @@ def joined(engine_with):
     """An engine of one group, and a worker that has joined since."""
     engine, world = engine_with([], {"a": 1})
     world.workers = {"a": 1, "b": 1}
-    engine._census = types.SimpleNamespace(due=lambda: True, workers=lambda: world.workers)
+    engine._census = types.SimpleNamespace(
+        due=lambda: True, workers=lambda: world.workers, forget=lambda: None
+    )
     return engine, world
 
 
