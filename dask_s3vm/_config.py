@@ -1,5 +1,6 @@
 """Settings of the package: the `s3vm` namespace of dask's configuration."""
 
+import functools
 import os
 import threading
 from collections.abc import Iterator
@@ -91,7 +92,12 @@ def connect_timeout() -> float:
 
 
 def _seconds(name: str) -> float:
-    return parse_timedelta(dask.config.get(f"s3vm.{name}"), default="s")
+    return _parsed(dask.config.get(f"s3vm.{name}"))
+
+
+@functools.lru_cache(maxsize=64)  # asked in every round
+def _parsed(text: str | float) -> float:
+    return float(parse_timedelta(text, default="s"))
 
 
 def local_threads() -> int:

@@ -20,11 +20,17 @@ METHODS = {
 }
 
 
-def parse(description, rows, **more):
-    """Read the options of the command line; `more` are options of one example, with help."""
+def parse(description, rows, files=None, **more):
+    """Read the options of the command line.
+
+    `files` is help for files to be read, if the example takes any; `more` are options of the
+    example, with help.
+    """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    if files:
+        parser.add_argument("files", nargs="*", help=files)
     parser.add_argument("--scheduler", help="address of a dask scheduler")
     parser.add_argument("--rows", type=int, default=rows)
     parser.add_argument("--labels", type=int, default=1000)
@@ -43,11 +49,12 @@ def parse(description, rows, **more):
 
 
 def compare_methods(data, args):
-    """Train the methods on the same few labels."""
-    X, y = data
+    """Train the methods on the same few labels; `data` is (X, y), or a function that reads them."""
     with Client(args.scheduler or LocalCluster(dashboard_address=":0")) as client:
         print(client)
-        few = hide_labels(y, min(args.labels, args.rows // 2))
+        X, y = data() if callable(data) else data
+        print(f"{X.shape[0]:,} rows x {X.shape[1]:,} features")
+        few = hide_labels(y, min(args.labels, X.shape[0] // 2))
         (ratio,) = dask.compute(y.mean())
         for name in args.methods:
             model = METHODS[name](**parameters(name, args, float(ratio)))

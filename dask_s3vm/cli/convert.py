@@ -1,6 +1,8 @@
 """`dask-s3vm convert`: data files from one format to another, in parallel."""
 
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -8,9 +10,15 @@ import click
 
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.data import data_options, read_rows
-from dask_s3vm.cli.errors import told_plainly
+from dask_s3vm.cli.errors import Interrupted, told_plainly
 from dask_s3vm.cli.progress import ProgressLine
+from dask_s3vm.cli.signals import Stopped, stopping
 from dask_s3vm.cli.tables import show
+from dask_s3vm.io.formats import format_of, options_of, write_data
+from dask_s3vm.io.store import split_target
+
+#: Text per block: about half of it in binary form, a good size for a record batch.
+_BLOCKSIZE = "64 MiB"
 
 
 @click.command()
@@ -18,7 +26,7 @@ from dask_s3vm.cli.tables import show
 @click.argument("output")
 @click.option("--to", "to_format", metavar="FORMAT", help="Format of OUTPUT; default: its ending.")
 @click.option("--known-labels", metavar="A,B,...", help="Any other label is an error.")
-@click.option("--unlabeled", help="Label to write for rows without one (svmlight text).")
+@click.option("--unlabeled", help="Label of rows without one: null, or none to be written.")
 @click.option("--overwrite", is_flag=True, help="Replace OUTPUT if it is there.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -41,22 +49,22 @@ def convert(
     complete. If the command is interrupted, the same command goes on where it was: finished parts
     wait in .OUTPUT.partial beside OUTPUT.
     """
-    from dask_s3vm.io.formats import format_of, options_of, write_data
-
     began = time.perf_counter()
-    with told_plainly(), ProgressLine("converting", quiet) as progress:
+    where = {field.name: given.pop(field.name) for field in fields(ClusterOptions)}
+    with told_plainly(), _told_when_stopped(), ProgressLine("converting", quiet) as progress:
         target = format_of(output.rstrip("/"), to_format)
-        known = options_of(target.load("writer"))
-        options: dict[str, Any] = {"overwrite": overwrite, "progress": progress}
-        if unlabeled is not None and "unlabeled" in known:
-            options["unlabeled"] = _word(unlabeled)
-        if known_labels is not None:
-            given["known_labels"] = [_word(word) for word in known_labels.split(",")]
-        where = {field.name: given.pop(field.name) for field in fields(ClusterOptions)}
+        home, name = split_target(output)
+        if home.exists(name) and not overwrite:
+            raise FileExistsError(f"{output} exists already; --overwrite replaces it")
+        source = format_of(list(data), given.get("format"))
+        reading, writing = _own_options(source, target, known_labels, unlabeled)
+        if "blocksize" in options_of(source.load("reader")):
+            given["blocksize"] = given["blocksize"] or _BLOCKSIZE
         with running_on(ClusterOptions(**where)):
-            X, y = read_rows(data, **given)
+            X, y = read_rows(data, **given, **reading)
             opened = time.perf_counter()
-            write_data(X, y, output, format=target.name, **options)
+            writing |= {"overwrite": overwrite, "progress": progress}
+            write_data(X, y, output, format=target.name, **writing)
     show(
         [
             {
@@ -70,6 +78,37 @@ def convert(
         ],
         as_json,
     )
+
+
+def _own_options(
+    source: Any, target: Any, known_labels: str | None, unlabeled: str | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return options for the reader and the writer; refuse those that would have no effect."""
+    reading: dict[str, Any] = {"unlabeled": None}
+    writing: dict[str, Any] = {}
+    if known_labels is not None:
+        reading["known_labels"] = [_word(word) for word in known_labels.split(",")]
+    if unlabeled is not None:
+        if "unlabeled" in options_of(source.load("reader")):
+            reading["unlabeled"] = _word(unlabeled)
+        if "unlabeled" in options_of(target.load("writer")):
+            writing["unlabeled"] = _word(unlabeled)
+        if reading["unlabeled"] is None and not writing:
+            raise click.UsageError(
+                f"--unlabeled has no effect from {source.name} to {target.name} files"
+            )
+    return reading, writing
+
+
+@contextlib.contextmanager
+def _told_when_stopped() -> Iterator[None]:
+    """Turn a signal into a line and an exit code."""
+    with stopping():
+        try:
+            yield
+        except Stopped as stop:
+            again = "the same command goes on from there"
+            raise Interrupted(f"stopped by {stop.name}; {again}", 75) from None
 
 
 def _word(text: str) -> int | float | str:

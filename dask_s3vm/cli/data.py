@@ -1,5 +1,6 @@
 """Options about input files, and the rows that they name."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -216,19 +217,23 @@ def _read(
     if "known_labels" in given and "classes" in known:
         given["classes"] = [str(word) for word in given.pop("known_labels")]
     for name in given:
-        if name not in known and name != "positive":
+        fixed = name == "label" and form.name != "csv" and given[name] is not False
+        if fixed or (name not in known and name != "positive"):
             option = {new: old for old, new in _PARAMETERS.items()}.get(name, name)
             raise click.UsageError(
                 f"--{option.replace('_', '-')} has no effect with --format {form.name}"
             )
     more: dict[str, Any] = {name: value for name, value in given.items() if name in known}
     if form.name not in encoding:
-        if "block" in known:
+        in_memory = form.name == "npz" and len(paths) == 1 and os.path.isfile(paths[0])
+        if "block" in known and not in_memory:
             more["block"] = "scipy"
         if "blocksize" in known:
             more.setdefault("blocksize", "16 MiB")
         if "has_labels" in known and not labels:
             more["has_labels"] = "auto"
+        if "unlabeled" in known:  # in place of labels that are null
+            more["unlabeled"] = mark
         X, y = reader(list(paths) if len(paths) > 1 else paths[0], **more)
         return Rows(X, y, mark=mark)
     if "unlabeled" in known:

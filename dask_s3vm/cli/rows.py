@@ -24,8 +24,8 @@ SLICE = 65_536
 #: Rows in a picture of the plane, at most.
 MOST_DRAWN = 5000
 
-#: Edges of the histogram of outputs, in units of the margin; what is beyond goes to the ends.
-EDGES = np.linspace(-5.0, 5.0, 401)
+#: Edges of the histogram of outputs, in units of the margin; what is beyond is counted apart.
+EDGES = np.linspace(-20.0, 20.0, 1601)
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,17 @@ class Facts:
     """What was seen of the rows.
 
     labels : rows of each label. n_unlabeled : rows without one. stored : entries that are stored.
-    labelled, unlabelled : histograms of outputs over `EDGES`, one for each row of weights.
+    labelled, unlabelled : histograms of outputs over `EDGES`; with several rows of weights, a row
+        counts once for each. beyond : outputs outside of them.
     """
 
     rows: int = 0
     n_unlabeled: int = 0
     stored: int = 0
     labels: Counter[Any] = field(default_factory=Counter)
-    labelled: np.ndarray | None = None
-    unlabelled: np.ndarray | None = None
+    labelled: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) - 1, np.int64))
+    unlabelled: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) - 1, np.int64))
+    beyond: int = 0
 
 
 def look_at_rows(estimator: Any, X: Any, y: Any, sink: Sink | None) -> Facts:
@@ -83,10 +85,13 @@ def note_rows(record: RunRecord, estimator: Any, X: Any, y: Any, facts: Facts) -
         "unlabelled_rows": facts.n_unlabeled,
         "labelled_rows": {str(label): count for label, count in sorted(facts.labels.items())},
     }
+    used = np.flatnonzero(facts.labelled + facts.unlabelled)
+    low, high = (used[0], used[-1] + 1) if len(used) else (0, 0)
     record.facts["outputs"] = {
-        "edges": EDGES,
-        "labelled": facts.labelled,
-        "unlabelled": facts.unlabelled,
+        "edges": EDGES[low : high + 1],
+        "labelled": facts.labelled[low:high],
+        "unlabelled": facts.unlabelled[low:high],
+        "beyond": facts.beyond,
     }
     if X.shape[1] == 2:
         rows, labels = dask.compute(X[:MOST_DRAWN], y[:MOST_DRAWN])
@@ -102,15 +107,11 @@ def _count(facts: Facts, block: Block, open_rows: np.ndarray) -> None:
     facts.stored += block.stored
     values, counts = np.unique(block.given[~open_rows], return_counts=True)
     facts.labels.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
-    labelled = _histogram(block.outputs[~open_rows])
-    unlabelled = _histogram(block.outputs[open_rows])
-    facts.labelled = labelled if facts.labelled is None else facts.labelled + labelled
-    facts.unlabelled = unlabelled if facts.unlabelled is None else facts.unlabelled + unlabelled
-
-
-def _histogram(outputs: np.ndarray) -> np.ndarray:
-    columns = outputs[:, np.newaxis].T if outputs.ndim == 1 else outputs.T
-    return np.stack([np.histogram(np.clip(c, EDGES[0], EDGES[-1]), EDGES)[0] for c in columns])
+    for counts, part in ((facts.labelled, ~open_rows), (facts.unlabelled, open_rows)):
+        outputs = block.outputs[part]
+        inside = np.histogram(outputs, EDGES)[0]
+        counts += inside
+        facts.beyond += outputs.size - int(inside.sum())
 
 
 def _blocks(estimator: Any, X: Any, y: Any) -> Iterator[Block]:

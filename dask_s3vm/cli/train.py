@@ -1,8 +1,9 @@
 """`dask-s3vm train`: from files of rows to a model, in a batch job or at a terminal."""
 
+import contextlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -126,7 +127,7 @@ class _Run:
         # labels of their own are read first: a mistake there is found at once
         y_apart = self._prepare(record)
         cluster = ClusterOptions(**{name: chosen[name] for name in names_of(cluster_options)})
-        with running_on(cluster) as client, performance_report(client, record):
+        with _cluster(cluster, stopper) as client, performance_report(client, record):
             record.note_cluster(client)
             rows = self._read(y_apart)
             X, y = rows
@@ -208,6 +209,19 @@ class _Run:
         else:
             return
         note_rows(record, self._estimator, X, y, facts)
+
+
+@contextlib.contextmanager
+def _cluster(options: ClusterOptions, stopper: Stopper) -> Iterator[Any]:
+    """Run on a cluster; see `running_on`. A signal waits until one of our own has started.
+
+    dask cannot close a cluster cleanly that is half there.
+    """
+    own = not options.scheduler and not options.scheduler_file
+    with contextlib.ExitStack() as stack:
+        with stopper.held() if own else contextlib.nullcontext():
+            client = stack.enter_context(running_on(options))
+        yield client
 
 
 def _shape(X: Any) -> dict[str, int]:

@@ -26,6 +26,7 @@ from dask_s3vm.engine.tree import Node, Parts, cover_all, sum_nodes
 from dask_s3vm.exceptions import (
     EngineError,
     LineageError,
+    MemoryShortError,
     SchedulerLostError,
     VersionMismatchError,
     WorkerLostError,
@@ -184,10 +185,31 @@ class ClusterEngine:
 
     def _settle(self) -> None:
         """Have all shards placed: all at first, later those that are missing."""
-        first = self.generation < 0
         self._epoch += 1
         self._drop_lost()
-        patience = _config.connect_timeout() if first else _config.replacement_timeout()
+        if self.generation < 0:
+            self._add_missing(_config.connect_timeout())
+        else:
+            self._add_to_those_left()
+        self._restore()
+
+    def _add_to_those_left(self) -> None:
+        """Make what is missing after a loss; where that does not fit, wait for a replacement."""
+        patience = _config.replacement_timeout()
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                n_missing = self._add_missing(patience)
+            except MemoryShortError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1.0)
+            else:
+                logger.warning("%d of %d shards placed again", n_missing, self.layout.n_shards)
+                return
+
+    def _add_missing(self, patience: float) -> int:
+        """Make the shards that nobody has; returns their number."""
         threads = worker_threads(self._client, self._groups, patience)
         held = self._held()
         missing = sorted(set(range(self.layout.n_shards)).difference(*held.values()))
@@ -197,9 +219,7 @@ class ClusterEngine:
             shards = hand_out(missing, threads, held)
         if shards:
             self._take_in(self._maker.build(shards, threads, self._epoch))
-        if not first:
-            logger.warning("%d of %d shards placed again", len(missing), self.layout.n_shards)
-        self._restore()
+        return len(missing)
 
     def _welcome(self) -> None:
         """Move a fair share of the shards to workers that have joined, if that is worth it."""
@@ -214,17 +234,19 @@ class ClusterEngine:
         try:
             check_versions(self._client, joined)
             fresh = self._maker.build(moving, threads, self._epoch + 1)
-        except (VersionMismatchError, LineageError, WorkerLostError) as error:
+        except (VersionMismatchError, MemoryShortError, WorkerLostError) as error:
             logger.warning("workers that joined are not used: %s", error)
             self._rest_until = time.monotonic() + max(60.0, REST * (time.monotonic() - began))
             return
         self._epoch += 1
         self._whole = False  # until all of what follows is done
-        self._drop_lost()
+        lost = self._drop_lost()
         moved = {number for group in fresh for number in group.numbers}
         for group in list(self._groups.values()):
             self._shed(group, [number for number in group.numbers if number in moved])
         self._take_in(fresh)
+        if lost:
+            raise WorkerLostError(f"worker {lost[0]} was lost while shards moved")
         self._restore()
         self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
         logger.info("%d shards moved to %d workers that joined", len(moved), len(joined))
@@ -232,8 +254,11 @@ class ClusterEngine:
     def _held(self) -> Holdings:
         return {address: group.numbers for address, group in self._groups.items()}
 
-    def _drop_lost(self) -> None:
-        """Begin an epoch: groups that are left forget all row state, others are dropped."""
+    def _drop_lost(self) -> list[str]:
+        """Begin an epoch: groups that are left forget all row state, others are dropped.
+
+        Returns the addresses of those dropped.
+        """
         groups = list(self._groups.values())
         answers = call_each(
             self._client, [group.actor for group in groups], "reset", (self._epoch,)
@@ -241,9 +266,11 @@ class ClusterEngine:
         lost = [
             group
             for group, answer in zip(groups, answers, strict=True)
-            if isinstance(answer, WorkerLostError)
+            # nor one that was about to change hands, and has other shards than it should
+            if isinstance(answer, WorkerLostError) or list(answer) != group.numbers
         ]
         self._let_go(lost)
+        return [group.actor.address for group in lost]
 
     def _let_go(self, groups: list[ActorGroup]) -> None:
         """Let the scheduler forget groups, whoever still holds one."""

@@ -104,17 +104,29 @@ def _lazy_blocks(X: da.Array, y: Any, sample_weight: Any) -> list[Any]:
         X = X.rechunk({1: -1})
     if X.numblocks[0] == 0 or 0 in X.shape:
         raise ValueError(f"X is empty: it has shape {X.shape}; wanted at least one row and column")
-    labels = _chunks_beside(X, y, "y")
-    weights = _chunks_beside(X, sample_weight, "sample_weight")
-    rows = X.to_delayed().ravel()
+    columns = [_beside(X, y, "y"), _beside(X, sample_weight, "sample_weight")]
+    # Blocks of X and y may come out of one task, as those of text do. It is to run once; but if
+    # arrays are optimised one by one, each gets such a task of its own.
+    apart = not any(_share_tasks(X, column) for column in columns if column is not None)
+    rows = X.to_delayed(optimize_graph=apart).ravel()
+    labels, weights = (
+        [None] * len(rows)
+        if column is None
+        else column.to_delayed(optimize_graph=apart).ravel().tolist()
+        for column in columns
+    )
     return delayed_blocks(rows, labels, weights, mapped=_config.mapped() != "never")
 
 
-def _chunks_beside(X: da.Array, column: Any, name: str) -> list[Any]:
-    """Delayed chunks of a dask column, aligned with the row chunks of X; None for others."""
+def _share_tasks(X: da.Array, column: da.Array) -> bool:
+    return bool(X.dask.layers.keys() & column.dask.layers.keys())
+
+
+def _beside(X: da.Array, column: Any, name: str) -> da.Array | None:
+    """Return a dask column, aligned with the row chunks of X; None for others."""
     n_blocks = X.numblocks[0]
     if not is_dask(column):
-        return [None] * n_blocks
+        return None
     if column.ndim != 1:
         raise ValueError(f"{name} must be 1-dimensional, got shape {column.shape}")
     known = not (np.isnan(X.shape[0]) or np.isnan(column.shape[0]))
@@ -130,4 +142,4 @@ def _chunks_beside(X: da.Array, column: Any, name: str) -> list[Any]:
             f"chunks and {name} has {column.numblocks[0]}; give both the same chunks, or call "
             "compute_chunk_sizes() on them"
         )
-    return list(column.to_delayed().ravel())
+    return column

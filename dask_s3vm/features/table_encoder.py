@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.features.assembly import assemble
 from dask_s3vm.features.column_facts import SCALES, Moments, moments_of, put_together, scaling
 from dask_s3vm.features.frames import codes_of, columns_of, numbers_or_none, words_of
@@ -120,7 +121,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if hasattr(X, "to_delayed") and hasattr(X, "columns"):
             names = [str(name) for name in X.columns]
             look = dask.delayed(self._facts_of, pure=False)
-            parts = dask.compute(*(look(part, names) for part in X.to_delayed()))
+            parts = compute_all([look(part, names) for part in X.to_delayed()])
         else:
             names = list(columns_of(X))
             parts = (self._facts_of(X, names),)

@@ -4,6 +4,7 @@ Files come from anywhere. Compiled code that runs over the rows later on trusts 
 column numbers, so nothing leaves this module that has not been looked at.
 """
 
+import mmap
 from typing import Any
 
 import numba
@@ -14,6 +15,9 @@ from dask_s3vm.io.arrow_schema import import_arrow
 from dask_s3vm.io.errors import DataFileError
 
 __all__ = ["batch_labels", "batch_rows", "highest_column"]
+
+#: Bytes of a batch that are checked before their pages are let go.
+_CHECKED_AT_ONCE = 2**24
 
 _FINE, _OFFSETS, _RANGE, _ORDER, _FINITE = range(5)
 
@@ -35,6 +39,14 @@ class Place:
         self.name = name
         self.batch = batch
         self.mapped = mapped
+
+    def let_go(self) -> None:
+        """Let go of the pages of the map that were read; they stay in the system's cache."""
+        owner = self.mapped
+        while owner is not None and not isinstance(owner, mmap.mmap):
+            owner = getattr(owner, "base", None)
+        if owner is not None and hasattr(mmap, "MADV_DONTNEED"):
+            owner.madvise(mmap.MADV_DONTNEED)
 
     def wrong(self, reason: str, row: int | None = None) -> DataFileError:
         """Return the error; rows count from 0 within the batch."""
@@ -74,7 +86,7 @@ def batch_rows(
     if dense:
         return _dense_rows(batch.column("row"), place, n_features, dtype)
     offsets, indices, values = _triple(batch, place)
-    code, row, entry = _check(offsets, indices, values, n_features)
+    code, row, entry = _check_in_steps(offsets, indices, values, n_features, place)
     if code == _OFFSETS:
         raise place.wrong("list offsets fall, or point outside the list", row)
     if code == _RANGE:
@@ -228,6 +240,21 @@ def _frozen(array: np.ndarray) -> np.ndarray:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def _check_in_steps(
+    offsets: np.ndarray, indices: np.ndarray, values: np.ndarray, n_features: int, place: Place
+) -> tuple[int, int, int]:
+    """Check rows a few MiB at a time: a batch may be larger than memory, which pages of it fill."""
+    nbytes, n_rows = indices.nbytes + values.nbytes, len(offsets) - 1
+    step = max(1, n_rows * _CHECKED_AT_ONCE // max(nbytes, 1))
+    for start in range(0, n_rows, step):
+        part = offsets[start : start + step + 1]
+        code, row, entry = _check(part, indices, values, n_features)
+        if code != _FINE:
+            return code, start + row, entry
+        place.let_go()
+    return _FINE, 0, 0
 
 
 @numba.njit(cache=True, nogil=True)

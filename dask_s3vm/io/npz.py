@@ -18,7 +18,7 @@ from dask_s3vm.io.archive import read_header
 from dask_s3vm.io.blocks import MOST_FEATURES, as_block, check_options, empty_block, lazy_array
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.labels import common_type
+from dask_s3vm.io.labels import check_known, common_type, sorted_labels
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 
 __all__ = ["read_npz", "read_npz_data"]
@@ -72,6 +72,7 @@ def read_npz_data(
     *,
     n_features: int | None = None,
     block: Literal["gcxs", "scipy"] | None = None,
+    known_labels: Any = None,
 ) -> tuple[Any, Any]:
     """Read rows and labels of one ``.npz`` file into memory, or of several as lazy blocks.
 
@@ -84,6 +85,8 @@ def read_npz_data(
     block : {"gcxs", "scipy"}, optional
         Type of the blocks. By default a single file is read at once into a
         ``scipy.sparse.csr_array``, and several have blocks of type ``sparse.GCXS``.
+    known_labels : list, optional
+        The labels that may occur, the mark of unlabelled rows included; any other is an error.
 
     Returns
     -------
@@ -101,6 +104,8 @@ def read_npz_data(
     files = find_files(urlpath, FORMATS["npz"].fits)
     if block is None and len(files) == 1:
         matrix, labels = _read(files[0])
+        if labels is not None:
+            _check_labels(files[0], labels, sorted_labels(known_labels))
         return _widened(matrix, n_features or matrix.shape[1], files[0].name), labels
     heads = dask.compute(*(dask.delayed(_look, pure=False)(file) for file in files))
     columns = n_features or max(head.n_features for head in heads)
@@ -116,7 +121,9 @@ def read_npz_data(
     label_type = common_type([f.name for f in files], [head.labels for head in heads])
     if label_type is None:
         return X, None
-    readings = [(_read_y, *part, label_type) for part in zip(files, heads, strict=True)]
+    known = sorted_labels(known_labels)
+    token = tokenize(token, known)
+    readings = [(_read_y, *part, label_type, known) for part in zip(files, heads, strict=True)]
     return X, lazy_array(f"npz-y-{token}", readings, rows, np.empty(0, dtype=label_type))
 
 
@@ -161,11 +168,19 @@ def _read_block(file: TextFile, head: _Head, columns: int, dtype: np.dtype, bloc
     return as_block(_widened(matrix, columns, file.name).astype(dtype, copy=False), block)
 
 
-def _read_y(file: TextFile, head: _Head, dtype: np.dtype) -> np.ndarray:
+def _read_y(file: TextFile, head: _Head, dtype: np.dtype, known: np.ndarray | None) -> np.ndarray:
     with _opened(file) as (archive, _):
         labels: np.ndarray = archive["y"]
     _check_same(file, head, len(labels))
+    _check_labels(file, labels, known)
     return labels.astype(dtype, copy=False)
+
+
+def _check_labels(file: TextFile, labels: np.ndarray, known: np.ndarray | None) -> None:
+    strange = check_known(labels, known)
+    if strange >= 0 and known is not None:
+        reason = f"label {labels[strange]!r} is none of {known.tolist()}"
+        raise DataFileError(file.name, reason, f"row {strange}")
 
 
 def _check_same(file: TextFile, head: _Head, rows: int) -> None:

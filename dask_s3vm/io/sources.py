@@ -55,35 +55,6 @@ class TextFile:
         """Whether this machine's file system has the file."""
         return "file" in _protocols(self.fs)
 
-    def read_all(self) -> bytes:
-        """Return the whole text, decompressed."""
-        with self._decompressed() as stream:
-            return bytes(stream.read())
-
-    def read_pieces(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return several ranges of the decompressed text, which never stands as a whole.
-
-        Parameters
-        ----------
-        spans : sequence of (int, int)
-            Start and stop of the ranges, in rising order and without overlap.
-
-        Returns
-        -------
-        list of bytes
-            The ranges; too short ones where the text ends early.
-        """
-        pieces: list[bytes] = []
-        position = 0
-        with self._decompressed() as stream:
-            for start, stop in spans:
-                _read_fully(stream, start - position)
-                pieces.append(_read_fully(stream, stop - start))
-                position = stop
-            while stream.read(_STEP):  # a checksum is looked at when the end is reached
-                pass
-        return pieces
-
     def labelled_lines(self, lines: bytes) -> bytes:
         """Return whole lines as they are, or with a label of 0 where they have none.
 
@@ -97,7 +68,7 @@ class TextFile:
 
     def starts_with_label(self) -> bool:
         """Whether the first row begins with a label, rather than with an index:value pair."""
-        with self._decompressed() as stream:
+        with self.decompressed() as stream:
             while line := stream.readline(_STEP):
                 words = line.split(b"#", 1)[0].split(None, 1)
                 if words:
@@ -105,7 +76,7 @@ class TextFile:
         return True
 
     @contextmanager
-    def _decompressed(self) -> Iterator[Any]:
+    def decompressed(self) -> Iterator[Any]:
         """Open the text; say which file it was that could not be read."""
         try:
             with OpenFile(self.fs, self.path, compression="infer") as stream:
@@ -203,15 +174,6 @@ def split_evenly(size: int, blocksize: int) -> list[tuple[int, int]]:
     """Cut `size` bytes into ranges of about equal length, none longer than `blocksize`."""
     count = -(-size // blocksize)
     return [(size * i // count, size * (i + 1) // count) for i in range(count)]
-
-
-def _read_fully(stream: Any, size: int) -> bytes:
-    """Read `size` bytes: a decompressing stream may return fewer at a time."""
-    parts: list[bytes] = []
-    while size > 0 and (chunk := stream.read(size)):
-        parts.append(bytes(chunk))
-        size -= len(chunk)
-    return b"".join(parts)
 
 
 def _rest_of_line(stream: Any) -> bytes:

@@ -1,14 +1,17 @@
 """The first pass over svmlight files: where the rows are, and whether each is in order."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from typing import Any
 
 import dask
 import numpy as np
 
 from dask_s3vm.io.errors import SvmlightError
+from dask_s3vm.io.packed import count_packed_lines
 from dask_s3vm.io.scan import BadLineError, Summary, summarise
-from dask_s3vm.io.sources import TextFile, line_start, split_evenly
+from dask_s3vm.io.sources import TextFile, split_evenly
 
 __all__ = ["Piece", "look_through"]
 
@@ -82,34 +85,40 @@ def _look(
     try:
         if file.size is not None:
             start, text = file.read_lines(*span)
-            return [_look_at_lines(file, start, text, 0, len(text), first_column, dtype)]
-        text = file.read_all()
-        borders = [line_start(text, cut) for cut, _ in split_evenly(len(text), blocksize)]
-        return [
-            _look_at_lines(file, 0, text, first, last, first_column, dtype)
-            for first, last in pairwise([*borders, len(text)])
-        ]
+            return [_look_at_lines(file, start, text, first_column, dtype)]
+        with file.decompressed() as stream:
+            return [
+                _look_at_lines(file, start, text, first_column, dtype)
+                for start, text in _whole_lines(stream, blocksize)
+            ]
     except SvmlightError as error:
         return error
 
 
+def _whole_lines(stream: Any, size: int) -> Iterator[tuple[int, bytes]]:
+    """Cut a stream into whole lines of about `size` bytes together, and say where they start."""
+    start, text = 0, b""
+    while chunk := stream.read(size):
+        text += chunk
+        end = text.rfind(b"\n") + 1
+        if end and len(text) >= size:
+            yield start, text[:end]
+            start, text = start + end, text[end:]
+    if text:
+        yield start, text
+
+
 def _look_at_lines(
-    file: TextFile,
-    start: int,
-    text: bytes,
-    first: int,
-    last: int,
-    first_column: int,
-    dtype: np.dtype,
+    file: TextFile, start: int, text: bytes, first_column: int, dtype: np.dtype
 ) -> Piece:
-    """Summarise ``text[first:last]``, where `text` begins at byte `start` of the file."""
-    lines = file.labelled_lines(text[first:last])
+    """Summarise whole lines, which begin at byte `start` of the file."""
+    lines = file.labelled_lines(text)
     try:
         summary = summarise(lines, first_column, dtype)
     except BadLineError as error:
         # Line numbers cost a look at all text before, so they are counted for a mistake only.
-        before = text.count(b"\n", 0, first) + lines.count(b"\n", 0, error.start)
-        line = file.count_lines(start) + before + 1
+        before = file.count_lines if file.size is not None else partial(count_packed_lines, file)
+        line = before(start) + lines.count(b"\n", 0, error.start) + 1
         wrong = lines[error.start :].split(b"\n", 1)[0]
         raise SvmlightError(file.name, error.reason, line, wrong[:200]) from None
-    return Piece(start + first, start + last, summary)
+    return Piece(start, start + len(text), summary)

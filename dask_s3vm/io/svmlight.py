@@ -1,7 +1,6 @@
 """svmlight text files as dask arrays of sparse blocks."""
 
 from dataclasses import dataclass, replace
-from operator import getitem
 from typing import Any, Literal
 
 import dask.array as da
@@ -16,6 +15,7 @@ from dask_s3vm.io.errors import SvmlightError
 from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.labels import check_known, sorted_labels
 from dask_s3vm.io.lines import parse_line
+from dask_s3vm.io.packed import count_packed_lines, read_packed
 from dask_s3vm.io.parse import parse
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 from dask_s3vm.io.survey import Piece, look_through
@@ -56,7 +56,8 @@ def read_svmlight(
     ----------
     urlpath : str, path or list of these
         File, glob pattern, folder, or list of these; anything fsspec can open. A compressed file
-        (``.gz``, ``.bz2``) is held in memory as a whole while it is read.
+        (``.gz``, ``.bz2``) is decompressed into a temporary file by every process that reads
+        blocks of it, once.
     n_features : int, optional
         Number of columns of `X`; by default as many as the largest column number needs.
     zero_based : bool or "auto"
@@ -151,14 +152,9 @@ def _build_arrays(
     )
     reading: dict[Any, Any] = {}
     rows: list[int] = []
-    for number, (file, group) in enumerate(zip(files, pieces, strict=True)):
-        sources: list[Any] = [None] * len(group)
-        shared: Any = form
-        if file.size is None:
-            sources, shared, tasks = _cut_whole(file, group, form, f"{number}-{token}")
-            reading |= tasks
-        for piece, source in zip(group, sources, strict=True):
-            reading[(read, len(rows))] = (_parse, file, piece, shared, source)
+    for file, group in zip(files, pieces, strict=True):
+        for piece in group:
+            reading[(read, len(rows))] = (_parse, file, piece, form, len(group))
             rows.append(piece.summary.rows)
     count = range(len(rows))
     layers = {
@@ -177,37 +173,15 @@ def _build_arrays(
     )
 
 
-def _cut_whole(
-    file: TextFile, group: list[Piece], form: _Format, token: str
-) -> tuple[list[Any], Any, dict[Any, Any]]:
-    """Cut a file that must be read as a whole; return keys of its pieces, of `form`, and tasks.
-
-    On a cluster, the text should stay where it was decompressed, and single pieces may travel.
-    Two habits of dask stand against that. Tasks with one dependency are fused with it, and the
-    task that picks a piece would be fused into the one that parses it, which then asks for all
-    pieces: so parsing gets a second dependency, the format. And many tasks of one group with
-    few dependencies are spread over all workers, wherever these are: so each of the picking
-    tasks is a group of its own.
-    """
-    text, shared = (f"text-{token}", 0), (f"format-{token}", 0)
-    keys = [(f"piece-{i}-{token}", 0) for i in range(len(group))]
-    tasks: dict[Any, Any] = {
-        shared: form,
-        text: (file.read_pieces, [(piece.start, piece.stop) for piece in group]),
-    }
-    tasks |= {key: (getitem, text, i) for i, key in enumerate(keys)}
-    return keys, shared, tasks
-
-
 def _take(pair: tuple[Any, np.ndarray], which: int) -> Any:
     return pair[which]
 
 
-def _parse(
-    file: TextFile, piece: Piece, form: _Format, lines: bytes | None
-) -> tuple[Any, np.ndarray]:
-    """Return rows and labels of one piece; `lines` is its text if that was read already."""
-    if lines is None:
+def _parse(file: TextFile, piece: Piece, form: _Format, pieces: int) -> tuple[Any, np.ndarray]:
+    """Return rows and labels of one of so many pieces of a file."""
+    if file.size is None:
+        lines = read_packed(file, piece.start, piece.stop, pieces)
+    else:
         lines = file.read_exactly(piece.start, piece.stop)
     lines = file.labelled_lines(lines)
     try:
@@ -236,7 +210,7 @@ def _tell_of_label(file: TextFile, piece: Piece, form: _Format, lines: bytes, ro
         if left == 0:
             first = file.count_lines(piece.start) if file.size is not None else None
             reason = f"the label is none of {form.known.tolist()}"
-            if first is None:  # lines before are packed
-                first = file.read_pieces([(0, piece.start)])[0].count(b"\n")
+            if first is None:
+                first = count_packed_lines(file, piece.start)
             raise SvmlightError(file.name, reason, first + number + 1, line[:200])
         left -= 1

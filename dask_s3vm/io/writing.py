@@ -110,7 +110,11 @@ def _stage(
     total = len(blocks)
     write = dask.delayed(_write_part, pure=False)
     left = [i for i in range(total) if i not in done]
-    tasks = [write(staged, i, form, shape, *blocks[i]) for i in left]
+    # Keys that rise: schedulers then begin at the beginning.
+    name = f"write-part-{fingerprint}"
+    tasks = [
+        write(staged, i, form, shape, *blocks[i], dask_key_name=f"{name}-{i:05d}") for i in left
+    ]
     for place, told in each_as_done(tasks, local):
         done[left[place]] = _seen(staged, told)
         part = done[left[place]]
@@ -146,7 +150,7 @@ def _begin(
         if told is not None and _stem(i) + form.ending in names:
             done[i] = Part(**told)
     if done:
-        say(f"{len(done)} of {total} parts are there already", len(done), total)
+        say(f"{len(done)} of {total} parts are there already", 0, 0)
     return done
 
 

@@ -9,6 +9,9 @@ from dask_s3vm.plotting.style import BLUE, GREY, ORANGE, axes, finish, tidy
 #: Bars of a picture, about.
 _BARS = 80
 
+#: Part of the rows that may be left out at either end: a few far away would squeeze all others.
+_FEW = 0.0025
+
 
 def plot_outputs(
     source: Any, X: Any = None, y: Any = None, *, unlabeled: Any = -1, ax: Any = None
@@ -39,13 +42,14 @@ def plot_outputs(
         raise ValueError(f"wanted outputs of two classes, of shape (n,), got {outputs.shape}")
     if len(outputs) == 0:
         raise ValueError("there are no outputs to draw")
-    reach = max(2.0, float(np.abs(outputs).max()))
-    edges = np.linspace(-reach, reach, 2 * round(_BARS / 2) + 1)
+    reach = max(1.5, float(np.quantile(np.abs(outputs), 1 - _FEW, method="higher")))
+    edges = np.linspace(-reach, reach, _BARS + 1)
     apart = np.ones(len(outputs), bool) if y is None else np.asarray(y) == unlabeled
-    counts = [np.histogram(outputs[part], edges)[0] for part in (~apart, apart)]
+    labelled, others = (np.histogram(outputs[part], edges)[0] for part in (~apart, apart))
+    beyond = len(outputs) - int(labelled.sum() + others.sum())
     if y is None:
-        return plot_output_counts(edges, None, counts[1], ax=ax, names=("", "rows"))
-    return plot_output_counts(edges, *counts, ax=ax)
+        return plot_output_counts(edges, None, others, beyond=beyond, ax=ax, names=("", "rows"))
+    return plot_output_counts(edges, labelled, others, beyond=beyond, ax=ax)
 
 
 def plot_output_counts(
@@ -53,6 +57,7 @@ def plot_output_counts(
     labelled: Any,
     unlabelled: Any,
     *,
+    beyond: int = 0,
     ax: Any = None,
     names: tuple[str, str] = ("labelled rows", "unlabelled rows"),
 ) -> Any:
@@ -64,6 +69,9 @@ def plot_output_counts(
         Edges of the bins.
     labelled, unlabelled : arrays of shape (m,), or None
         Rows in each bin.
+    beyond : int
+        Rows outside of all bins; those far out that are left out of the picture are added, and the
+        sum is told.
     ax : matplotlib Axes or None
     names : words for the legend
 
@@ -73,7 +81,9 @@ def plot_output_counts(
     """
     edges = np.asarray(edges, dtype=np.float64)
     parts = [None if part is None else np.asarray(part) for part in (labelled, unlabelled)]
+    total = sum(int(part.sum()) for part in parts if part is not None)
     edges, parts = _coarser(*_trimmed(edges, parts))
+    beyond += total - sum(int(part.sum()) for part in parts if part is not None)
     ax = tidy(axes(ax))
     ax.axvspan(-1, 1, color="#f0f0f0", zorder=0, lw=0)
     for at, style in ((-1, ":"), (0, "-"), (1, ":")):
@@ -90,18 +100,20 @@ def plot_output_counts(
     if len(shown) == 2 and shown[0][0].max() > 50 * shown[1][0].max():
         ax.set_yscale("log")
     ax.set_xlim(edges[0], edges[-1])
-    ax.set_xlabel("output w.x + b (margin shaded)")
+    ax.set_xlabel("output w.x + b (margin shaded" + (f"; {beyond:,} beyond)" if beyond else ")"))
     ax.set_ylabel("rows")
     return finish(ax)
 
 
 def _trimmed(edges: np.ndarray, parts: list[Any]) -> tuple[np.ndarray, list[Any]]:
-    """Cut off bins that are empty on both sides, but not those of the margin."""
+    """Cut off bins with few rows or none on both sides, but not those of the margin."""
     total = sum(part for part in parts if part is not None)
-    used = np.flatnonzero(total)
-    if len(used) == 0:
+    share = np.cumsum(total) / max(1, np.sum(total))
+    if share[-1] == 0:
         raise ValueError("there are no outputs to draw")
-    reach = max(abs(edges[used[0]]), abs(edges[used[-1] + 1]), 1.5)
+    first = int(np.searchsorted(share, _FEW, "right"))
+    last = int(np.searchsorted(share, 1.0 - _FEW, "left"))
+    reach = max(abs(edges[first]), abs(edges[last + 1]), 1.5)
     low = max(0, int(np.searchsorted(edges, -reach, "right")) - 1)
     high = min(len(edges) - 1, int(np.searchsorted(edges, reach, "left")))
     cut = [None if part is None else part[low:high] for part in parts]

@@ -30,7 +30,7 @@ _CURVES: tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...] = (
 def draw_run(
     facts: Mapping[str, Any],
     history: list[dict[str, Any]],
-    more: Mapping[str, Callable[[Any], Any]] | None = None,
+    more: Mapping[str, Callable[..., Any]] | None = None,
 ) -> dict[str, Any]:
     """Draw what can be drawn of a run; name -> matplotlib Figure.
 
@@ -47,8 +47,11 @@ def draw_run(
         if rows and (name != "annealing" or _has_path(rows)):
             figures[name] = _figure(partial(draw, rows))
     outputs = facts.get("outputs")
-    if outputs:
-        figures["outputs"] = _figure(lambda ax: _draw_outputs(outputs, ax))
+    if outputs and len(outputs["edges"]) > 1:
+        counts = outputs["labelled"], outputs["unlabelled"]
+        figures["outputs"] = _figure(
+            partial(plot_output_counts, outputs["edges"], *counts, beyond=outputs["beyond"])
+        )
     for name, draw in (more or {}).items():
         figures[name] = _figure(draw)
     return figures
@@ -60,21 +63,12 @@ def _has_path(rows: list[dict[str, Any]]) -> bool:
     )
 
 
-def _draw_outputs(outputs: Mapping[str, Any], ax: Any) -> Any:
-    """Draw the histogram; of several classes each row counts once for each of them."""
-    sums = [[sum(column) for column in zip(*outputs[kind], strict=True)] for kind in _KINDS]
-    return plot_output_counts(outputs["edges"], *sums, ax=ax)
-
-
-_KINDS = ("labelled", "unlabelled")
-
-
-def _figure(draw: Callable[[Any], Any]) -> Any:
+def _figure(draw: Callable[..., Any]) -> Any:
     """Draw on a figure of its own, outside of what pyplot keeps."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    draw(figure.add_subplot())
+    draw(ax=figure.add_subplot())
     return figure
 
 

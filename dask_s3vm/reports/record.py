@@ -44,7 +44,7 @@ class RunRecord:
         #: rows of the history as they come; replaced by the estimator's own once it is fitted
         self.history: list[dict[str, Any]] = []
         #: further pictures: name -> draws on an Axes
-        self.pictures: dict[str, Callable[[Any], Any]] = {}
+        self.pictures: dict[str, Callable[..., Any]] = {}
         self._config = config
         self._say = say
         self._began = time.perf_counter()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import dask
 import joblib
+from datasets import missing
 
 ROOT = Path(__file__).resolve().parents[2]
-NOT_RUN = "not run (--quick)"
 
 
 def options(description, parts, arguments=None):
@@ -69,9 +69,14 @@ def calm():
     dask.config.set(scheduler="synchronous")
 
 
-def wanted(name, args):
-    """Whether rows of a set are to be run."""
-    return not args.sets or any(word.lower() in name.lower() for word in args.sets)
+def excuse(row, name, args, quick_sets):
+    """Why a row of a set is not run, or None: it is not at hand, --quick, or not among --sets."""
+    why = missing(name, args.data)
+    if why is None and args.quick and row not in quick_sets:
+        why = "not run (--quick)"
+    if why is None and args.sets and not any(word.lower() in row.lower() for word in args.sets):
+        why = "not run (--sets)"
+    return why
 
 
 def over_splits(one, seeds, jobs, *rest):

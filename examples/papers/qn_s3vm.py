@@ -18,8 +18,8 @@ import dask
 import numpy as np
 from baselines import rival
 from choosing import by_test, error, realistic
-from common import NOT_RUN, options, over_splits, run, timed, wanted
-from datasets import NotAtHand, load, missing
+from common import excuse, options, over_splits, run, timed
+from datasets import NotAtHand, load
 from figures import Figure, scatter
 from splits import given, three_way, training
 from tables import ABSENT, Table
@@ -108,20 +108,17 @@ def table_2(args):
     table.say("RLSC: lam by leave-one-out; self-training, label spreading: defaults")
     for key in table.paper:
         name, *sizes = key
-        if args.quick and name not in QUICK_SETS:
-            table.miss(key, missing(full_name(name), args.data) or NOT_RUN)
-        elif wanted(name, args):
+        why = excuse(name, full_name(name), args, QUICK_SETS)
+        if why:
+            table.miss(key, why)
+        else:
             fill(table, key, full_name(name), sizes, splits, args)
     table.finish()
 
 
 def fill(table, key, name, sizes, splits, args):
     """Run one row of Table 2."""
-    try:
-        X, y = load(name, args.data)
-    except NotAtHand as why:
-        table.miss(key, str(why))
-        return
+    X, y = load(name, args.data)
     large = name.startswith("20news")
     if sizes is None:
         half = len(y) // 2
@@ -146,9 +143,10 @@ def stand_ins(args):
     for name, numbers_of_labels in STAND_INS.items():
         for n_labels in numbers_of_labels:
             key = (f"stand-in: {name}", n_labels)
-            if args.quick:
-                table.miss(key, NOT_RUN)
-            elif wanted(name, args):
+            why = excuse(name, name, args, ())
+            if why:
+                table.miss(key, why)
+            else:
                 fill(table, key, name, None, splits, args)
     table.finish()
 
@@ -173,12 +171,10 @@ def true_ratio(args):
     table.say(f"{splits} splits; no search: lam 1/4 (pcmac: 1/1024), lam' 1; linear kernel")
     for key in table.paper:
         name, *sizes = key
-        why = missing(full_name(name), args.data)
-        if args.quick and name not in QUICK_SETS:
-            why = why or NOT_RUN
+        why = excuse(name, full_name(name), args, QUICK_SETS)
         if why:
             table.miss(key, why)
-        elif wanted(name, args):
+        else:
             X, y = load(full_name(name), args.data)
             lam = 2.0**-10 if name == "pcmac" else 0.25
             runs = over_splits(ratio_split, range(splits), args.jobs, X, y, sizes, lam)

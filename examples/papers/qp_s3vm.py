@@ -15,7 +15,7 @@ import sys
 
 import numpy as np
 from baselines import rival
-from common import NOT_RUN, options, over_splits, run, timed, wanted
+from common import excuse, options, over_splits, run, timed
 from datasets import load, missing
 from splits import draw, marked
 from tables import ABSENT, Table
@@ -95,14 +95,10 @@ def tables(args):
             accuracy.miss((name,), why)
             seconds.miss((name,), why)
     for name, row in ROWS.items():
-        why = missing(row[0], args.data)
-        if args.quick and name != "australian":
-            why = why or NOT_RUN
+        why = excuse(name, row[0], args, ("australian",))
         if why:
             accuracy.miss((name,), why)
             seconds.miss((name,), why)
-            continue
-        if not wanted(name, args):
             continue
         X, y = load(row[0], args.data)
         if not row[0].startswith(("20news", "kdd99")):

@@ -18,8 +18,8 @@ import dask
 import numpy as np
 from baselines import rival
 from choosing import by_test, error, realistic
-from common import NOT_RUN, options, over_splits, run, timed, wanted
-from datasets import NotAtHand, load, missing
+from common import excuse, options, over_splits, run, timed
+from datasets import NotAtHand, load
 from figures import Figure, scatter
 from flip_cost import against_naive
 from splits import given, three_way, training
@@ -96,16 +96,11 @@ def classification(args, number, is_realistic):
     )
     for key in table.paper:
         name, *sizes = key
-        if args.quick and name not in QUICK_SETS:
-            table.miss(key, missing(NAMES.get(name, name), args.data) or NOT_RUN)
+        why = excuse(name, NAMES.get(name, name), args, QUICK_SETS)
+        if why:
+            table.miss(key, why)
             continue
-        if not wanted(name, args):
-            continue
-        try:
-            X, y = load(NAMES.get(name, name), args.data)
-        except NotAtHand as why:
-            table.miss(key, str(why))
-            continue
+        X, y = load(NAMES.get(name, name), args.data)
         if name.startswith("MNIST"):
             X, y = X[:1000], y[:1000]
         began = time.perf_counter()

@@ -15,8 +15,8 @@ import time
 
 import numpy as np
 from baselines import rival
-from common import NOT_RUN, options, over_splits, run, wanted
-from datasets import FILES, load, missing, published_splits
+from common import excuse, options, over_splits, run
+from datasets import FILES, load, published_splits
 from sklearn.metrics import pairwise_distances
 from splits import marked
 from tables import Table
@@ -95,15 +95,11 @@ def table(args, kernel):
             "text and SecStr: the linear kernel alone; label propagation: graph of 6 neighbours"
         )
     for name in FILES:
-        why = missing(name, args.data)
+        why = excuse(name, name, args, QUICK_SETS)
         if kernel == "rbf" and name in TEXT:
-            why = why or "linear kernel alone"
-        if args.quick and name not in QUICK_SETS:
-            why = why or NOT_RUN
+            why = "linear kernel alone"
         if why:
             made.miss((name,), why)
-            continue
-        if not wanted(name, args):
             continue
         X, y = load(name, args.data)
         sigma = median_distance(X) if kernel == "rbf" else None

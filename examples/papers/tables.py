@@ -229,9 +229,12 @@ class Table:
         lines += [f"- {text}" for text in self.settings]
         lines += ["", "| row | " + " | ".join(keep) + " |", "|---" * (len(keep) + 1) + "|"]
         for key, cells in self.rows.items():
-            lines.append(
-                f"| {label(key)} | " + " | ".join(self._mark(cells[m]) for m in keep) + " |"
-            )
+            name, marks = label(key), [self._mark(cells[m]) for m in keep]
+            reasons = {cell.note for cell in cells.values()}
+            if len(reasons) == 1 and not any(len(cell.values) for cell in cells.values()):
+                name = f"{name}: *{reasons.pop()}*"  # once, not in every cell
+                marks = [self.paper_text(cells[m]) for m in keep]
+            lines.append(f"| {name} | " + " | ".join(marks) + " |")
         return "\n".join([*lines, "", self.count(), ""])
 
     @staticmethod

@@ -315,3 +315,14 @@ def test_train_star(rows, tmp_path):
     assert "--lam has no effect with --method star" in wrong.stderr
     wrong = run("train", path, "--method", "tsvm", "--C", 1)
     assert "--C has no effect with --method tsvm" in wrong.stderr
+
+
+@pytest.mark.cluster
+def test_a_round_is_foretold_by_its_parts():
+    (told,) = rows_of(
+        run("bench", "formula", "--rows", 500, "--workers", 1, "--repeat", 2, "--json")
+    )
+    parts = told["latency_ms"] + told["payload_ms"] + told["pass_ms"]
+    assert told["predicted_ms"] == pytest.approx(parts)
+    assert told["ratio"] == pytest.approx(told["measured_ms"] / parts)
+    assert min(told["latency_ms"], told["pass_ms"], told["measured_ms"]) > 0

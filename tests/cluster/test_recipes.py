@@ -10,7 +10,7 @@ from pathlib import Path
 import dask
 import pytest
 from click.testing import CliRunner
-from conftest import same_model
+from cluster_cases import same_model
 
 from dask_s3vm.cli import main
 

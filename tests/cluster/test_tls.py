@@ -10,7 +10,7 @@ import time
 import dask
 import pytest
 from click.testing import CliRunner
-from conftest import SMALL, same_model, wait_for
+from cluster_cases import SMALL, same_model, wait_for
 
 from dask_s3vm.cli import main
 from dask_s3vm.cli.tls import refusal, security_of

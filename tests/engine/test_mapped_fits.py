@@ -16,6 +16,7 @@ from dask_s3vm import DAS3VM, L2SVM, QNS3VM, TSVM
 from dask_s3vm.engine import memory
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.exceptions import MemoryShortError, MemoryShortWarning
+from dask_s3vm.io import read_data, write_data
 
 pytestmark = [
     pytest.mark.usefixtures("tiny_shards"),
@@ -112,6 +113,23 @@ def test_rows_in_memory_that_are_views_of_a_file_can_stay_there(tmp_path, sparse
         engine.close()
         found = L2SVM(tol=1e-9).fit(np.load(tmp_path / "X.npy", mmap_mode="r"), y)
     assert found.objective_ == pytest.approx(L2SVM(tol=1e-9).fit(dense, y).objective_, rel=1e-9)
+
+
+@pytest.mark.parametrize("ending", ["arrow", "npy"])
+def test_rows_of_readers_can_stay_in_their_files(tmp_path, sparse_data, ending):
+    if ending == "arrow":
+        pytest.importorskip("pyarrow")
+    X, y = sparse_data
+    rows = X if ending == "arrow" else X.toarray()
+    write_data(rows, y, tmp_path / f"rows.{ending}")
+    lazy, _ = read_data(str(tmp_path / f"rows.{ending}"))
+    wanted = L2SVM(tol=1e-9).fit(rows, y)
+    with mapping("always"):
+        engine = ingest(lazy, y).place(np.array([0, 1]))
+        assert engine.layout.mapped
+        engine.close()
+        found = L2SVM(tol=1e-9).fit(lazy, y)
+    assert found.objective_ == pytest.approx(wanted.objective_, rel=1e-9)
 
 
 def test_mapped_only_if_all_blocks_are(tmp_path, sparse_data, as_dask):

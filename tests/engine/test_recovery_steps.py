@@ -7,7 +7,7 @@ import pytest
 
 from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine
 from dask_s3vm.engine.plan import Layout
-from dask_s3vm.exceptions import WorkerLostError
+from dask_s3vm.exceptions import MemoryShortError, WorkerLostError
 
 LAYOUT = Layout(2, 1, (0, 1, 2), None, False)
 
@@ -18,16 +18,19 @@ class World:
     def __init__(self):
         self.losses, self.calls, self.built = [], [], []
         self.groups = 0
+        self.held = {}
         self.lost = None
         self.workers = {"a": 1, "b": 1}
         self.pauses = []
 
     def assign(self, threads):
-        return {"a": [0], "b": [1]}
+        return {"a": [0], "b": [1]} if len(threads) > 1 else {"a": [0, 1]}
 
     def build(self, shards, threads, epoch):
         self.built.append(shards)
         self.groups += len(shards)
+        for home, numbers in shards.items():
+            self.held[home] = sorted(self.held.get(home, []) + numbers)
         return [
             ActorGroup(types.SimpleNamespace(address=home, key=home, future=home), numbers, 2)
             for home, numbers in shards.items()
@@ -42,16 +45,22 @@ class World:
             self.calls.append(op)
             if self.losses and self.losses.pop(0):
                 self.lost = actors[-1].address
+                self.held.pop(self.lost)
                 raise WorkerLostError("worker z is gone")
         else:
             self.calls.append(method)
+        if method == "shed":
+            self.held[actors[0].address] = [0]
         if method == "sum":
             return [(1,)] * len(actors)
-        return [[1] * 2 if len(actors) == 1 else [1] for _ in actors]
+        return [[1] * len(self.held[actor.address]) for actor in actors]
 
     def call_each(self, client, actors, method, args):
         lost, self.lost = self.lost, None
-        return [WorkerLostError("gone") if actor.address == lost else [] for actor in actors]
+        return [
+            WorkerLostError("gone") if actor.address == lost else self.held[actor.address]
+            for actor in actors
+        ]
 
 
 @pytest.fixture
@@ -60,10 +69,12 @@ def engine_with(monkeypatch):
     world = World()
     monkeypatch.setattr("dask_s3vm._config.elastic_interval", lambda: 0.0)
 
-    def make(losses):
+    def make(losses, workers=None):
+        world.workers = workers or world.workers
         monkeypatch.setattr("dask_s3vm.engine.cluster.call_all", world.call_all)
         monkeypatch.setattr("dask_s3vm.engine.cluster.call_each", world.call_each)
         monkeypatch.setattr("dask_s3vm.engine.cluster.worker_threads", lambda *_: world.workers)
+        monkeypatch.setattr("dask_s3vm.engine.cluster.check_versions", lambda *_: None)
         monkeypatch.setattr("dask_s3vm.engine.budget.time.sleep", world.pauses.append)
         client = types.SimpleNamespace(cancel=world.cancel, status="running")
         engine = ClusterEngine(client, world, LAYOUT)
@@ -206,3 +217,72 @@ def test_state_is_put_back_in_the_order_in_which_names_first_came(engine_with):
     world.losses = [True]
     engine.step(lambda: engine.sum("op"))
     assert world.calls == ["op", "later", "labels", "op"]
+
+
+@pytest.fixture
+def joined(engine_with):
+    """An engine of one group, and a worker that has joined since."""
+    engine, world = engine_with([], {"a": 1})
+    world.workers = {"a": 1, "b": 1}
+    engine._census = types.SimpleNamespace(due=lambda: True, workers=lambda: world.workers)
+    return engine, world
+
+
+def test_a_share_moves_to_a_worker_that_joined(joined):
+    engine, world = joined
+    assert engine.step(lambda: engine.each("op")) == [1, 1]
+    assert world.built == [{"a": [0, 1]}, {"b": [1]}]
+    assert world.calls == ["shed", "prepare", "op"]
+    assert (world.groups, engine.generation) == (2, 1)
+    assert engine.step(lambda: engine.each("op")) == [1, 1]  # it is fair now: nothing moves
+    assert len(world.built) == 2
+
+
+def test_a_worker_lost_while_shards_move_is_survived(joined):
+    engine, world = joined
+    world.lost = "a"
+    world.held.pop("a")
+    world.workers = {"a": 1, "b": 1}
+    assert engine.step(lambda: engine.each("op")) == [1, 1]
+    assert world.built == [{"a": [0, 1]}, {"b": [1]}, {"a": [0]}]
+    assert world.calls == ["prepare", "op"]
+
+
+def test_a_worker_that_cannot_be_used_is_left_alone(joined, monkeypatch):
+    engine, world = joined
+
+    def build(shards, threads, epoch):
+        raise WorkerLostError("gone before it began")
+
+    monkeypatch.setattr(world, "build", build)
+    assert engine.step(lambda: engine.each("op")) == [1, 1]
+    assert world.calls == ["op"]
+    assert engine.generation == 0
+
+
+def test_what_does_not_fit_after_a_loss_waits_for_a_replacement(engine_with, monkeypatch, clock):
+    engine, world = engine_with([True])
+    build, pauses = world.build, []
+
+    def too_much(shards, threads, epoch):
+        if len(threads) < 2:
+            raise MemoryShortError("does not fit")
+        return build(shards, threads, epoch)
+
+    def pause(seconds):
+        pauses.append(seconds)
+        clock[0] += seconds
+        if len(pauses) == 3:
+            world.workers = {"a": 1, "new": 1}
+
+    del world.workers["b"]
+    monkeypatch.setattr(world, "build", too_much)
+    monkeypatch.setattr("dask_s3vm.engine.cluster.time.sleep", pause)
+    assert engine.step(lambda: engine.sum("op")) == (2,)
+    assert world.built[1:] == [{"new": [1]}]
+    world.losses, world.workers = [True], {"a": 1}
+    with (
+        dask.config.set({"s3vm.replacement-timeout": "5 s"}),
+        pytest.raises(MemoryShortError, match="does not fit"),
+    ):
+        engine.step(lambda: engine.sum("op"))

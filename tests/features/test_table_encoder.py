@@ -1,5 +1,7 @@
 """The encoder of tables, against scikit-learn's and on every kind of table."""
 
+import doctest
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -7,7 +9,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 from dask_s3vm import TableEncoder
-from dask_s3vm.features import UnknownCategoryWarning
+from dask_s3vm.features import UnknownCategoryWarning, table_encoder
 from dask_s3vm.features.column_facts import moments_of, put_together
 
 NAMES = ["size", "colour", "rooms"]
@@ -151,3 +153,9 @@ def test_moments_of_pieces_are_those_of_the_whole():
     assert (found.count, found.low, found.high) == (len(held), held.min(), held.max())
     np.testing.assert_allclose([found.mean, found.squares], [whole.mean, whole.squares], rtol=1e-9)
     np.testing.assert_allclose(found.squares, held.var() * len(held), rtol=1e-9)
+
+
+def test_the_example_of_the_docstring():
+    failed, tried = doctest.testmod(table_encoder)
+    assert tried > 2
+    assert failed == 0

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import itertools
 import os
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from io import BytesIO
@@ -19,7 +20,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from dask_s3vm.io import SvmlightError, read_svmlight
+from dask_s3vm.io.packed import read_packed
 from dask_s3vm.io.parse import parse
+from dask_s3vm.io.sources import TextFile, find_files
 
 DATA = Path(os.environ.get("DASK_S3VM_DATA", Path(__file__).parents[2] / "../shared/data"))
 TEXT = b"1 1:0.5 3:-2e-3\n-1 2:1 # note\n\n# only a note\n+1 1:.5 7:3.\n0\n"
@@ -281,15 +284,46 @@ def test_real_data(name, shape, nnz):
     np.testing.assert_array_equal(labels, expected_labels)
 
 
-@pytest.mark.parametrize("both", [False, True])
-def test_pieces_of_a_compressed_file_travel_alone(tmp_path, both):
-    X, y = read_svmlight(write(tmp_path, gzip.compress(TEXT * 20), "a.svm.gz"), blocksize=200)
-    arrays = dask.optimize(X, y) if both else dask.optimize(X)
-    graph = dask.base.collections_to_expr(arrays).__dask_graph__()
-    whole = [key for key in graph if str(key).startswith("('text-")]
-    users = [key for key, task in graph.items() if set(whole) & set(task.dependencies)]
-    assert len(whole) == 1
-    assert len(users) == X.numblocks[0] > 3
-    # Nothing but picking happens in them, and no two are of one group, which would be spread.
-    assert all(str(key).startswith("('piece-") for key in users)
-    assert len({key[0] for key in users}) == len(users)
+@pytest.mark.parametrize(("ending", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress)])
+@pytest.mark.parametrize("seed", range(4))
+def test_pieces_of_a_compressed_file_in_any_order(tmp_path, ending, pack, seed):
+    text = bytes(np.random.default_rng(seed).integers(0, 256, 50_000, dtype=np.uint8))
+    (file,) = find_files(write(tmp_path, pack(text), f"a.svm.{ending}"))
+    cuts = np.unique([0, *np.random.default_rng(seed).integers(0, 50_000, 12), 50_000]).tolist()
+    spans = list(itertools.pairwise(cuts))
+    order = np.random.default_rng(seed).permutation(len(spans)) if seed else range(len(spans))
+    for i in order:
+        start, stop = spans[i]
+        assert read_packed(file, start, stop, len(spans)) == text[start:stop]
+    assert read_packed(file, 49_990, 50_020) == text[-10:]
+
+
+def test_a_compressed_file_is_decompressed_once(tmp_path, monkeypatch):
+    opened = []
+    own = TextFile.decompressed
+    monkeypatch.setattr(TextFile, "decompressed", lambda file: opened.append(1) or own(file))
+    path = write(tmp_path, gzip.compress(TEXT * 200), "a.svm.gz")
+    X, y = read_svmlight(path, blocksize=500)
+    assert X.numblocks[0] > 10
+    assert len(opened) == 1
+    dask.compute(*(array.to_delayed(optimize_graph=False).tolist() for array in (X, y)))
+    assert len(opened) == 2
+
+
+def test_mistakes_in_compressed_files_have_line_numbers(tmp_path):
+    path = write(tmp_path, gzip.compress(TEXT * 50 + b"1 2:x\n" + TEXT), "a.svm.gz")
+    line = 50 * TEXT.count(b"\n") + 1
+    with pytest.raises(ValueError, match=rf"a\.svm\.gz, line {line}: value of column 2 is 'x'"):
+        read_svmlight(path, blocksize=200)
+
+
+def test_a_fit_parses_every_block_once(tmp_path, monkeypatch):
+    from dask_s3vm.engine.ingest import ingest
+    from dask_s3vm.io import svmlight
+
+    parsed = []
+    own = svmlight._parse
+    monkeypatch.setattr(svmlight, "_parse", lambda *parts: parsed.append(1) or own(*parts))
+    X, y = read_svmlight(write(tmp_path, TEXT * 20), blocksize=200)
+    ingest(X, y)
+    assert len(parsed) == X.numblocks[0] > 3

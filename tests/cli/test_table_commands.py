@@ -96,15 +96,16 @@ def test_one_command_from_raw_kdd99(tmp_path):
     rng = np.random.default_rng(0)
     for name, labels in (("a.gz", ["normal.", "smurf."]), ("b.gz", ["normal.", "saint."])):
         lines = []
-        for _ in range(150):
-            attack = int(rng.integers(0, 2))
+        for number in range(150):
+            attack = number % 2
             fields = [str(rng.integers(0, 9) * (1 + 5 * attack)) for _ in COLUMNS[:-1]]
             fields[1:4] = "icmp" if attack else "tcp", "http", "SF"
             lines.append(",".join([*fields, labels[attack]]) + "\n")
         (tmp_path / name).write_bytes(gzip.compress("".join(lines).encode()))
     for method in ("tsvm", "da"):
         (row,) = told(run("train", tmp_path / "a.gz", tmp_path / "b.gz", "--format", "kdd99",
-                          "--label-rows", 30, "--method", method, "--model", tmp_path / "m.npz",
+                          "--label-rows", 30, "--positive-ratio", 0.5, "--method", method,
+                          "--model", tmp_path / "m.npz",
                           "--quiet", "--json"))  # fmt: skip
         assert (row["rows"], row["features"], row["hidden_rows"]) == (300, 123, 270)
         assert row["hidden_error_%"] < 5
