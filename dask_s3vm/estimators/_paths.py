@@ -2,13 +2,13 @@
 
 Candidates that differ in `lam` alone make a *path*. What is shared along it:
 
-RLSC, S2RLSC      one eigendecomposition
-L2SVM             one set-up of the rows; each solution is the seed of the next smaller lam
-TSVM, DA, QN      with `seeded`: see `methods.seeds`
+RLSC, S2RLSC           one eigendecomposition
+L2SVM                  one set-up of the rows; each solution is the seed of the next smaller lam
+TSVM, DA, QN, S2RLSC   with `seeded`: see `methods.seeds`
 
-A path is walked from the largest lam to the smallest, whatever the order of the candidates. The
-results of the first two groups are those of single fits, to rounding and `tol`. TSVM, DA and QN end
-in one of many local minima, and a seed may lead to another one than a single fit finds.
+A path is walked from the largest lam to the smallest, whatever the order of the candidates. Without
+seeds the results are those of single fits, to rounding and `tol`. The last four end in one of many
+local minima, and a seed may lead to another one than a single fit finds.
 """
 
 from collections.abc import Iterator, Sequence

@@ -94,19 +94,19 @@ def restart(
     seed: int,
     start: np.ndarray | None = None,
 ) -> Found:
-    """Search from random labels, or from `start` (as bits), by the (mu+nu)-EA.
+    """Search from random labels by the (mu+nu)-EA, or go on from `start` (as bits).
 
     Depends on its arguments alone.
     """
     began = time.perf_counter()
     share, low, high = task.window
-    ends = (low, high, *population, np.uint64(seed), task.grain)
+    problem, end = (factor.G, factor.lengths, task.fixed), (np.uint64(seed), task.grain)
     if start is None:
-        found = search(factor.G, factor.lengths, task.fixed, share, *ends)
+        found = search(*problem, share, low, high, *population, *end)
     else:
         bits = np.unpackbits(start, count=len(factor.lengths))
         given = np.where(bits, 1, -1).astype(np.int8)
-        found = search_from(factor.G, factor.lengths, task.fixed, given, *ends)
+        found = search_from(*problem, given, low, high, *end)
     labels, z, first, flips, changes = found
     return Found(
         np.packbits(labels > 0),

@@ -72,6 +72,34 @@ def test_a_restart_keeps_the_balance_and_never_gets_worse(
     assert found.flips >= n
 
 
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 60),
+    share=st.floats(0, 1),
+    tolerance=st.floats(0, 0.3),
+)
+@settings(max_examples=50, deadline=None)
+def test_a_restart_goes_on_from_given_labels(seed, n, share, tolerance):
+    G, fixed = problem(seed, n, 4)
+    window = window_of(n, share, tolerance)
+    factor, task = Factor.of(G), Task(fixed, window, 10.0)
+    given_bits = np.packbits(np.random.default_rng(seed).random(n) < share)
+    found = restart(factor, task, (5, 25), seed, given_bits)
+    labels = np.where(np.unpackbits(found.bits, count=n), 1.0, -1.0)
+    z = fixed + G.T @ labels
+    assert window.low <= (labels > 0).sum() <= window.high
+    assert found.fitness == pytest.approx(10.0 - z @ z, abs=1e-12)
+    assert found.fitness <= found.start + 1e-12
+    for j in range(n):  # no flip that stays within the window is left
+        flipped = labels.copy()
+        flipped[j] = -flipped[j]
+        if window.low <= (flipped > 0).sum() <= window.high:
+            other = fixed + G.T @ flipped
+            assert 10.0 - other @ other >= found.fitness - 1e-12
+    again = restart(factor, task, (5, 25), seed, found.bits)
+    assert again.start == pytest.approx(found.fitness, abs=1e-12)
+
+
 def test_no_single_flip_lowers_the_fitness_where_round_robin_ends():
     G, fixed = problem(1, 200, 6)
     lengths = lengths_of(G)
