@@ -112,7 +112,8 @@ def table(args, kernel):
             notes["DAS3VM"] = "minutes a split"
         methods = [method for method in METHODS if method not in notes]
         for n_labels, splits in published_splits(name, args.data).items():
-            count = min(args.splits or (1 if args.quick or big else len(splits)), len(splits))
+            most = 1 if args.quick or big else len(splits)
+            count = min(args.splits or most, most)
             runs = over_splits(
                 one_split, range(count), args.jobs, X, y, splits, kernel, sigma, methods
             )
