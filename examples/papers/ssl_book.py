@@ -90,9 +90,7 @@ def table(args, kernel):
     )
     made.say("10; true ratio for two classes, that of the labels for more; columns as they come")
     used = "one" if args.quick else f"the first {args.splits}" if args.splits else "all (12 or 10)"
-    made.say(
-        f"published splits: {used}, of SecStr one; SecStr: linear kernel, no graphs; DA on two classes"
-    )
+    made.say(f"published splits: {used}, of SecStr one; SecStr: no graphs; DA: two classes alone")
     if kernel == "rbf":
         made.say(
             "text and SecStr: the linear kernel alone; label propagation: graph of 6 neighbours"
