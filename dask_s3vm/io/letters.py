@@ -5,7 +5,6 @@ which p are 1.
 """
 
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from scipy.sparse import csr_array
 
 from dask_s3vm.features import TableEncoder
 from dask_s3vm.features.table_encoder import as_block, warn_of_unknown
+from dask_s3vm.io.archive import BROKEN
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.letter_text import letters_of_text
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
@@ -30,7 +30,6 @@ __all__ = ["read_letters", "read_letters_data"]
 
 # Blocks of a file that one task reads, one after the other.
 _GROUP = 8
-_BROKEN = (OSError, EOFError, zlib.error, zipfile.BadZipFile, ValueError, KeyError)
 
 
 @dataclass(frozen=True)
@@ -265,7 +264,7 @@ def _parts(file: TextFile, key: str, block_rows: int) -> Iterator[_Part]:
         raise
     except FileNotFoundError:
         raise
-    except _BROKEN as error:
+    except BROKEN as error:
         raise TableError(file.name, f"cannot be read: {error}") from error
 
 

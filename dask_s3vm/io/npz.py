@@ -2,7 +2,6 @@
 
 import os
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from dask.base import tokenize
 from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 from scipy.sparse import csr_array, load_npz
 
-from dask_s3vm.io.archive import read_header
+from dask_s3vm.io.archive import BROKEN, read_header
 from dask_s3vm.io.blocks import MOST_FEATURES, as_block, check_options, empty_block, lazy_array
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.formats import FORMATS
@@ -24,16 +23,6 @@ from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 __all__ = ["read_npz", "read_npz_data"]
 
 # How reading a broken archive can end.
-_BROKEN = (
-    ValueError,
-    TypeError,
-    KeyError,
-    EOFError,
-    OSError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 _WANTED = "'X' (dense) or 'indices', 'indptr', 'shape' and perhaps 'data' (CSR), and perhaps 'y'"
 
 
@@ -211,7 +200,7 @@ def _opened(file: TextFile) -> Iterator[tuple[Any, Any]]:
             yield archive, stream
     except (DataFileError, FileNotFoundError):
         raise
-    except _BROKEN as error:
+    except BROKEN as error:
         raise DataFileError(file.name, str(error)) from error
 
 
