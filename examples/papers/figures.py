@@ -85,7 +85,7 @@ def save(figure, path):
 
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.tight_layout()
-    figure.savefig(path, dpi=80)
+    figure.savefig(path, dpi=72)
     plt.close(figure)
     print(f"  drawn: {path}")
 
