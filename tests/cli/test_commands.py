@@ -179,7 +179,7 @@ def test_errors_say_what_is_wrong_and_exit_with_their_code(
     assert "Traceback" not in done.stderr
     for word in words:
         assert word in done.stderr
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 120, "it gives up, it does not hang"
 
 
 @pytest.mark.cluster
