@@ -11,6 +11,7 @@ import itertools
 import uuid
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import distributed
@@ -303,6 +304,8 @@ class _Maker:
         position = None
         if layout.order is not None:
             position = client.submit(plan.positions, layout.order, key=f"s3vm-columns-{token}")
+        # the scheduler remembers tasks of late for its logs: no array of length d in each of them
+        form = replace(layout, order=None)
         for home, own in shards.items():
             # never strictly: a pinned task whose worker dies would wait for ever
             here: dict[str, Any] = {"workers": [home], "allow_other_workers": True}
@@ -311,7 +314,7 @@ class _Maker:
                     build_shard,
                     number,
                     starts[number],
-                    layout,
+                    form,
                     [
                         (blocks[piece.block], piece.low, piece.high)
                         for piece in self._pieces[number]
