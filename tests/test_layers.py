@@ -72,6 +72,7 @@ ALLOWED = {
         "features",
         "engine.pool",
         "engine.shard.hold_out",
+        "io.archive",
         "model_selection",
         "_config",
         "_version",

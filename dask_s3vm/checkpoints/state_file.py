@@ -78,7 +78,7 @@ def read_state(directory: Path, identity: Identity) -> dict[str, Any] | None:
 
 
 def remove_state(directory: Path) -> None:
-    """Remove the state, and the directory if there is nothing else in it."""
+    """Remove the state; the directory stays."""
     (directory / _NAME).unlink(missing_ok=True)
 
 

@@ -100,7 +100,7 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
         Called with a row of `history_` as each restart finishes.
     checkpoint : str, path or None, default=None
         Directory in which the fit keeps its state, to be gone on with after an interruption; see
-        the README. Removed when the fit is done.
+        the README. The state is removed when the fit is done.
     verbose : bool, default=False
         Show a line of progress on standard error.
 

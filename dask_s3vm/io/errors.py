@@ -31,8 +31,8 @@ class DataFileError(ValueError):
         return f"{where}: {self.reason}"
 
 
-class SvmlightError(DataFileError):
-    """A file is not svmlight text that can be learned from.
+class LineError(DataFileError):
+    """A line of a text file is wrong, or the file as a whole.
 
     Parameters
     ----------
@@ -54,41 +54,26 @@ class SvmlightError(DataFileError):
         self.line = line
         self.text = text
 
+
+class SvmlightError(LineError):
+    """A file is not svmlight text that can be learned from."""
+
     def __str__(self) -> str:
+        told = super().__str__()
         if self.line is None:
-            return f"{self.path}: {self.reason}"
+            return told
         shown = shorten(self.text or b"")
-        return f"{self.path}, line {self.line}: {self.reason}; wanted '{_WANTED}', got '{shown}'"
+        return f"{told}; wanted '{_WANTED}', got '{shown}'"
 
 
-class TableError(DataFileError):
-    """A file is not a table that can be learned from.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    reason : str
-        What is wrong with it.
-    line : int, optional
-        Number of the line, counted from 1; ``None`` if the file as a whole is meant.
-    text : bytes, optional
-        The line itself; only its start is shown.
-    """
-
-    def __init__(
-        self, path: str, reason: str, line: int | None = None, text: bytes | None = None
-    ) -> None:
-        super().__init__(path, reason, None if line is None else f"line {line}")
-        self.args = (path, reason, line, text)
-        self.line = line
-        self.text = text
+class TableError(LineError):
+    """A file is not a table that can be learned from."""
 
     def __str__(self) -> str:
-        if self.line is None:
-            return f"{self.path}: {self.reason}"
-        told = f"{self.path}, line {self.line}: {self.reason}"
-        return told if self.text is None else f"{told}; got '{shorten(self.text)}'"
+        told = super().__str__()
+        if self.line is None or self.text is None:
+            return told
+        return f"{told}; got '{shorten(self.text)}'"
 
 
 class ModelFileError(ValueError):

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +13,7 @@ import scipy.sparse as sp
 
 from dask_s3vm._version import __version__
 from dask_s3vm.estimators._paths import Seed, Seeds
+from dask_s3vm.io.archive import write_atomically
 from dask_s3vm.model_selection._folds import Fold, Labelled
 from dask_s3vm.model_selection._pieces import Piece, Score
 
@@ -144,13 +144,8 @@ def _compare(kept: dict[str, str], wanted: dict[str, str], folder: Path) -> None
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file under another name first, and rename it."""
-    beside = path.with_suffix(f".{os.getpid()}.tmp")
-    with beside.open("wb") as stream:
+    with write_atomically(path) as stream:
         stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(beside, path)
 
 
 def _digest(parts: Iterable[Any]) -> str:
