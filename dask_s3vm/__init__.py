@@ -4,9 +4,7 @@ Names are loaded when first used: dask imports this package at start-up (for the
 ``dask.sizeof`` and ``dask_cli`` entry points), and must not pay for scikit-learn and numba.
 """
 
-import importlib
-from typing import Any
-
+from dask_s3vm._lazy import lazy_names
 from dask_s3vm._version import __version__
 
 _PUBLIC = {
@@ -37,16 +35,4 @@ _PUBLIC = {
 __all__ = ["__version__", *_PUBLIC]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name from the module that defines it."""
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'dask_s3vm' has no attribute {name!r}")
-    home = _PUBLIC[name]
-    if home == "dask_s3vm":
-        return importlib.import_module(f"dask_s3vm.{name}")
-    return getattr(importlib.import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names("dask_s3vm", _PUBLIC)

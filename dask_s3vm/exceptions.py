@@ -1,10 +1,7 @@
 """Errors and warnings of the package."""
 
-from sklearn.exceptions import ConvergenceWarning
-
 __all__ = [
     "CheckpointError",
-    "ConvergenceWarning",
     "EngineError",
     "LineageError",
     "MemoryShortError",

@@ -4,12 +4,41 @@ import itertools
 import os
 from pathlib import Path
 
+import cached_sparse
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from distributed.utils import get_mp_context
+from hypothesis import HealthCheck, settings
 from lossy_cluster import losses  # noqa: F401 (a fixture)
+
+from dask_s3vm._config import available_cores
+
+# Worker processes are forked from one that has imported everything: they are there in a moment.
+# Processes that tests start with a command line of their own spawn theirs as dask does by default.
+_WORKERS = {
+    "distributed.worker.multiprocessing-method": "forkserver",
+    "distributed.worker.preload": [cached_sparse.__file__],
+}
+dask.config.set(_WORKERS | {"multiprocessing.context": "forkserver"})
+get_mp_context()  # dask's own choice of modules to import beforehand: ours is made after it
+get_mp_context().set_forkserver_preload(["distributed", "dask_s3vm.estimators"])
+
+# Examples are the same in every run, and a slow machine is no failure. To look for others:
+# pytest --hypothesis-profile=default
+settings.register_profile(
+    "same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("same")
+
+
+def pytest_xdist_auto_num_workers(config):
+    """Processes that share the tests: one for each core, and none where something is measured."""
+    if config.option.markexpr.strip() == "bench":
+        return 0
+    return min(available_cores(), 8)
 
 
 @pytest.fixture
@@ -17,6 +46,12 @@ def tiny_shards():
     """Shards of a few hundred entries, and no retreat to this process for small data."""
     with dask.config.set({"s3vm.shard-bytes": 4096, "s3vm.local-bytes": 0}):
         yield
+
+
+@pytest.fixture
+def array_api(monkeypatch):
+    """Lets scikit-learn check numpy rows with its array API switched on."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # it looks for this; to scipy it comes too late
 
 
 @pytest.fixture

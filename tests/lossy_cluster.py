@@ -28,7 +28,7 @@ class Losses:
         monkeypatch.setattr(cluster, "call_all", self.call_all)
         monkeypatch.setattr(cluster, "call_each", self.call_each)
         monkeypatch.setattr(cluster, "worker_threads", lambda *_: self.threads)
-        monkeypatch.setattr(budget.time, "sleep", lambda seconds: None)
+        monkeypatch.setattr(budget.interrupts, "sleep", lambda seconds: None)
         monkeypatch.setattr(member.distributed, "get_worker", self.worker)
 
     def worker(self):

@@ -1,14 +1,17 @@
-"""Examples that read files run at a small size, on files made in the formats they are for."""
+"""Examples run at a small size; those that read files, on files of the formats they are for."""
 
 import gzip
 import importlib.util
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
+from distributed import LocalCluster, SpecCluster
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -18,8 +21,6 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture(scope="module")
 def scheduler():
     """Address of a cluster in this process: starting one for each example would take longer."""
-    from distributed import LocalCluster
-
     with LocalCluster(
         n_workers=1,
         threads_per_worker=2,
@@ -30,18 +31,24 @@ def scheduler():
         yield cluster.scheduler_address
 
 
-def run(script, *options, cwd):
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / f"{script}.py"), *map(str, options)],
-        cwd=cwd,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run an example as a program, in this process; returns what it printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # they add their folder
+
+    def run(script, *options):
+        path = EXAMPLES / f"{script}.py"
+        monkeypatch.setattr(sys, "argv", [str(path), *map(str, options)])
+        before = set(SpecCluster._instances)
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        finally:  # some leave theirs to the end of the process
+            for cluster in set(SpecCluster._instances) - before:
+                cluster.close()
+        return capsys.readouterr().out
+
+    return run
 
 
 def errors_of(text):
@@ -50,7 +57,34 @@ def errors_of(text):
     return [float(words[i + 1]) for i, word in enumerate(words) if word == "error"]
 
 
-def test_kdd99_from_raw_files(tmp_path, scheduler):
+@pytest.mark.parametrize("script", sorted(path.stem for path in EXAMPLES.glob("train_*.py")))
+def test_training_runs_at_a_small_size(run, scheduler, script):
+    with dask.config.set({"s3vm.local-bytes": 0}):
+        told = run(script, "--rows", 1000, "--scheduler", scheduler)
+    assert "1,000 rows" in told
+    assert len(errors_of(told)) == 4
+
+
+def test_a_program_starts_a_cluster_of_its_own(tmp_path):
+    script, options = str(EXAMPLES / "train_dense.py"), ["--kernel", "linear", "--methods", "l2svm"]
+    done = subprocess.run(
+        [sys.executable, script, "--rows", "300", *options],
+        cwd=tmp_path,
+        env=os.environ | {"DASK_S3VM__LOCAL_BYTES": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(errors_of(done.stdout)) == 1
+
+
+def test_out_of_core_runs_at_a_tiny_size(run):
+    told = run("out_of_core", "--rows", 1000)
+    assert "workers lost: none" in told
+
+
+def test_kdd99_from_raw_files(run, tmp_path, scheduler):
     from dask_s3vm.io.kdd99 import COLUMNS
 
     rng = np.random.default_rng(0)
@@ -62,14 +96,13 @@ def test_kdd99_from_raw_files(tmp_path, scheduler):
             lines.append(",".join([*fields, "smurf." if i % 2 else "normal."]) + "\n")
         (tmp_path / name).write_bytes(gzip.compress("".join(lines).encode()))
     told = run("kdd99", tmp_path / "a.gz", tmp_path / "b.gz", "--labels", 50, "--scheduler",
-               scheduler, "--methods", "l2svm", "tsvm", "da",
-               cwd=tmp_path)  # fmt: skip
+               scheduler, "--methods", "l2svm", "tsvm", "da")  # fmt: skip
     assert "600 rows x 123 features" in told
     assert len(errors_of(told)) == 3
     assert max(errors_of(told)) < 5
 
 
-def test_rcv1_from_files(tmp_path, scheduler):
+def test_rcv1_from_files(run, tmp_path, scheduler):
     rng = np.random.default_rng(0)
     vectors, topics = [], []
     for document in range(1, 401):
@@ -82,22 +115,22 @@ def test_rcv1_from_files(tmp_path, scheduler):
     (tmp_path / "rcv1-v2.topics.qrels").write_text("".join(topics))
     told = run("rcv1", tmp_path / "lyrl2004_vectors_train.dat", "--topics",
                tmp_path / "rcv1-v2.topics.qrels", "--topic", "gcat", "--labels", 60,
-               "--scheduler", scheduler, "--methods", "l2svm", "tsvm", cwd=tmp_path)  # fmt: skip
+               "--scheduler", scheduler, "--methods", "l2svm", "tsvm")  # fmt: skip
     assert "400 rows x 47,236 features" in told
     assert len(errors_of(told)) == 2
     assert max(errors_of(told)) < 40
 
 
 @pytest.mark.parametrize("script", ["kdd99", "rcv1"])
-def test_without_files_rows_are_made(tmp_path, scheduler, script):
+def test_without_files_rows_are_made(run, scheduler, script):
     told = run(script, "--rows", 2000, "--labels", 200, "--methods", "l2svm", "--scheduler",
-               scheduler, cwd=tmp_path)  # fmt: skip
+               scheduler)  # fmt: skip
     assert "2,000 rows" in told
     assert len(errors_of(told)) == 1
 
 
-def test_my_csv(tmp_path):
-    told = run("my_csv", "--rows", 600, cwd=tmp_path)
+def test_my_csv(run):
+    told = run("my_csv", "--rows", 600)
     assert "600 rows, 20 of them labelled" in told
     supervised, tsvm = errors_of(told)
     assert tsvm < 20  # 40 % buy
@@ -106,11 +139,11 @@ def test_my_csv(tmp_path):
     assert "'country': 'pl', 'device': 'phone'} -> not yes" in told
 
 
-def test_the_walkthrough_draws_its_pictures(tmp_path, scheduler):
+def test_the_walkthrough_draws_its_pictures(run, tmp_path, scheduler):
     if importlib.util.find_spec("matplotlib") is None:
         pytest.skip("matplotlib is not installed")
     told = run("walkthrough", "--rows", 500, "--draws", 1, "--output", "out", "--scheduler",
-               scheduler, cwd=tmp_path)  # fmt: skip
+               scheduler)  # fmt: skip
     for name in ("moons", "outputs", "labels"):
         path = tmp_path / "out" / f"{name}.png"
         assert path.read_bytes().startswith(b"\x89PNG")

@@ -130,7 +130,6 @@ def quick(tmp_path_factory, data_dir):
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -183,7 +182,6 @@ def test_without_data_every_set_is_named_and_nothing_fails(tmp_path):
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
-        timeout=200,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -3,7 +3,6 @@
 from typing import Any
 
 import dask
-import distributed
 import numpy as np
 
 from dask_s3vm import _config
@@ -11,6 +10,7 @@ from dask_s3vm.bench.timing import best_of
 from dask_s3vm.datasets import make_text
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.engine.shard import Shard
+from dask_s3vm.local_cluster import local_cluster
 from dask_s3vm.problems.l2svm import L2SVMProblem
 
 Row = dict[str, Any]
@@ -31,10 +31,7 @@ def measure_formula(n_rows: int, workers: tuple[int, ...], repeat: int) -> list[
     for count in workers:
         with (
             dask.config.set({"s3vm.local-bytes": 0}),
-            distributed.LocalCluster(
-                n_workers=count, threads_per_worker=1, dashboard_address=":0", memory_limit=0
-            ) as cluster,
-            distributed.Client(cluster),
+            local_cluster(count, 1, memory_limit=0),
         ):
             seconds = _round_seconds(X, y, repeat)
         share = alone / min(count, _config.available_cores())

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import dask
-import distributed
 import numpy as np
 
 from dask_s3vm.bench.timing import best_of, unit_seconds
@@ -15,6 +14,7 @@ from dask_s3vm.engine.blocks import make_block, opened, renumber_columns
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.rows import load_pair, new_pair
+from dask_s3vm.local_cluster import local_cluster
 from dask_s3vm.problems.l2svm import L2SVMProblem
 
 Row = dict[str, Any]
@@ -51,14 +51,7 @@ _CLUSTERS: dict[str, dict[str, Any]] = {
 def _cluster(workers: int, threads: int, processes: bool) -> Iterator[None]:
     with (
         dask.config.set({"s3vm.local-bytes": 0}),
-        distributed.LocalCluster(
-            n_workers=workers,
-            threads_per_worker=threads,
-            processes=processes,
-            dashboard_address=":0",
-            memory_limit=0,
-        ) as cluster,
-        distributed.Client(cluster),
+        local_cluster(workers, threads, processes=processes, memory_limit=0),
     ):
         yield
 

@@ -16,24 +16,18 @@ from dask_s3vm.engine import calls, cluster, watch
 from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.engine.spread import hand_out
+from dask_s3vm.local_cluster import local_cluster
 from dask_s3vm.problems.l2svm import L2SVMProblem
 
 Row = dict[str, Any]
 
 
 @contextmanager
-def local_cluster(n_workers: int) -> Iterator[distributed.Client]:
+def worker_processes(n_workers: int) -> Iterator[distributed.Client]:
     """Worker processes of one thread each; no data is small enough to stay here."""
     with (
         dask.config.set({"s3vm.local-bytes": 0}),
-        distributed.LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=":0",
-            memory_limit=0,
-        ) as workers,
-        distributed.Client(workers) as client,
+        local_cluster(n_workers, 1, processes=True, memory_limit=0) as client,
     ):
         client.wait_for_workers(n_workers)
         yield client
@@ -56,7 +50,7 @@ def measure_overhead(n_rows: int, n_steps: int) -> list[Row]:
     of hundreds of steps in turn say more, on a machine that is not quiet, than times of fits.
     """
     X, y = make_text(n_rows, 5000, block="scipy", chunks=max(n_rows // 8, 1), random_state=0)
-    with local_cluster(2):
+    with worker_processes(2):
         engine = ingest(X, y).place(np.array([0, 1], dtype=np.int8))
         try:
             problem = L2SVMProblem(engine, 1e-3, 1, np.ones(2))
@@ -102,7 +96,7 @@ def _fastest_tenth(times: list[float]) -> float:
 def measure_recovery(n_rows: int) -> list[Row]:
     """Kill one worker of four; compare the next step with reloading its share and one step."""
     X, y = make_text(n_rows, 2000, block="scipy", chunks=max(n_rows // 32, 1), random_state=0)
-    with local_cluster(4) as client, dask.config.set({"s3vm.shard-bytes": "256 KiB"}):
+    with worker_processes(4) as client, dask.config.set({"s3vm.shard-bytes": "256 KiB"}):
         engine = ingest(X, y).place(np.array([0, 1], dtype=np.int8))
         assert isinstance(engine, ClusterEngine), "rows stayed in this process"
         try:

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import distributed
 import numpy as np
 from sklearn.base import clone
 
 from dask_s3vm.datasets import hide_labels
 from dask_s3vm.estimators import DAS3VM, L2SVM, QNS3VM, RLSC, S2RLSC, TSVM
+from dask_s3vm.local_cluster import local_cluster
 from dask_s3vm.model_selection import LabeledKFold, S3VMGridSearchCV
 
 Row = dict[str, Any]
@@ -71,7 +71,7 @@ def measure_search(
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.simplefilter("ignore")
         if workers:
-            stack.enter_context(_cluster(workers))
+            stack.enter_context(local_cluster(workers, 1))
         for name in methods:
             model, grid = METHODS[name], {"lam": lams, "lam_unlabeled": [0.01, 1.0, 100.0]}
             if not hasattr(model, "lam_unlabeled"):
@@ -138,7 +138,3 @@ def _warm_up(model: Any, X: np.ndarray, few: np.ndarray) -> None:
     """Have all kernels compiled, on the workers too."""
     clone(model).fit(X, few)
     S3VMGridSearchCV(model, {"lam": [1.0, 0.5]}, cv=2, refit=False).fit(X, few)
-
-
-def _cluster(workers: int) -> distributed.Client:
-    return distributed.Client(n_workers=workers, threads_per_worker=1, dashboard_address=":0")

@@ -8,7 +8,7 @@ import dask
 import numpy as np
 import psutil
 
-from dask_s3vm.bench.safety import local_cluster
+from dask_s3vm.bench.safety import worker_processes
 from dask_s3vm.datasets import hide_labels, make_text
 from dask_s3vm.estimators import L2SVM, QPS3VM, S2RLSC, TSVM
 
@@ -37,7 +37,7 @@ def measure_soak(n_fits: int, n_rows: int) -> list[Row]:
             small, labels
         ),
     ]
-    with dask.config.set({"s3vm.shard-bytes": "256 KiB"}), local_cluster(2) as client:
+    with dask.config.set({"s3vm.shard-bytes": "256 KiB"}), worker_processes(2) as client:
         pids = {"client and scheduler": os.getpid()}
         for number, pid in enumerate(client.run(os.getpid).values()):
             pids[f"worker {number}"] = pid

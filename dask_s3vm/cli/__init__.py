@@ -6,11 +6,13 @@ Exit codes: see `cli.errors.EXIT_CODES`.
 """
 
 import importlib
+import logging
 from typing import Any
 
 import click
 
 from dask_s3vm._version import __version__
+from dask_s3vm.cli.signals import supervised
 
 _COMMANDS = {
     "bench": "Measure, in ratios: rounds, formula, l2svm, tsvm, da, qn, search, safety, soak.",
@@ -24,6 +26,13 @@ _COMMANDS = {
 }
 
 
+class _Echo(logging.Handler):
+    """Tells people what takes its time: kernels are being compiled."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(record.getMessage(), err=True)
+
+
 class _LazyGroup(click.Group):
     """Loads a command's module when the command is used: help stays quick."""
 
@@ -34,6 +43,16 @@ class _LazyGroup(click.Group):
         if name not in _COMMANDS:
             return None
         return getattr(importlib.import_module(f"dask_s3vm.cli.{name}"), name)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        logger = logging.getLogger("dask_s3vm.kernels")
+        echo = _Echo()
+        logger.addHandler(echo)
+        logger.setLevel(logging.INFO)
+        try:
+            return supervised(lambda: super(_LazyGroup, self).invoke(ctx))
+        finally:
+            logger.removeHandler(echo)
 
     def format_commands(self, ctx: click.Context, formatter: Any) -> None:
         with formatter.section("Commands"):

@@ -28,6 +28,16 @@ class ClusterOptions:
     tls_cert: str | None = None
     tls_key: str | None = None
 
+    def check_unused(self) -> None:
+        """Refuse options about processes where there are none."""
+        for name in ("tls_ca_file", "tls_cert", "tls_key", "memory_limit"):
+            value = getattr(self, name)
+            if value not in (None, "auto"):
+                raise click.UsageError(
+                    f"--{name.replace('_', '-')} {value} has no effect on threads of this process; "
+                    "ask for worker processes with --nworkers N, or name a --scheduler"
+                )
+
     def security(self, *roles: str) -> Any:
         """The `distributed.Security` that the options ask for, or None."""
         return security_of(self.tls_ca_file, self.tls_cert, self.tls_key, roles)
@@ -45,9 +55,13 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--nworkers",
             type=click.IntRange(0),
-            help="Worker processes of the local cluster; 0 = threads of this process.",
+            help="Run on so many worker processes of this machine [default: 0, threads only].",
         ),
-        click.option("--nthreads", type=click.IntRange(1), help="Threads per local worker."),
+        click.option(
+            "--nthreads",
+            type=click.IntRange(1),
+            help="Threads, per process [default: as many as there are cores].",
+        ),
         click.option("--memory-limit", default="auto", help="Memory per local worker."),
     ]
     command = tls_options(command)
@@ -59,24 +73,27 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @contextlib.contextmanager
 def running_on(options: ClusterOptions) -> Iterator[Any]:
     """Make the cluster that the options ask for the current one; gives its client, or None."""
-    import distributed
-
     if options.scheduler or options.scheduler_file:
         with _connect(options) as client:
             yield client
-    elif options.nworkers == 0:
+    elif not options.nworkers:
         import dask
 
-        with dask.config.set({"s3vm.threads": options.nthreads or _config.available_cores()}):
+        options.check_unused()
+        from dask.threaded import get
+
+        # a scheduler named by a word would have dask import `distributed`, to look for a client
+        threads = options.nthreads or _config.available_cores()
+        with dask.config.set({"s3vm.threads": threads, "num_workers": threads, "scheduler": get}):
             yield None
     else:
-        with _own_cluster(options) as cluster, distributed.Client(cluster) as client:
+        with _own_cluster(options) as client:
             yield client
 
 
 def _own_cluster(options: ClusterOptions) -> Any:
     """Start a cluster on this machine; with TLS if certificates are given."""
-    import distributed
+    from dask_s3vm.local_cluster import local_cluster
 
     workers, threads = _local_size(options)
     roles = ("worker", "scheduler", "client")
@@ -87,20 +104,13 @@ def _own_cluster(options: ClusterOptions) -> Any:
             f"{security.tls_worker_cert} cannot serve a local cluster: {reason}; "
             "a certificate of a worker can"
         )
-    return distributed.LocalCluster(
-        n_workers=workers,
-        threads_per_worker=threads,
-        memory_limit=options.memory_limit,
-        dashboard_address=":0",
-        security=security,
-    )
+    return local_cluster(workers, threads, memory_limit=options.memory_limit, security=security)
 
 
 def _local_size(options: ClusterOptions) -> tuple[int, int]:
-    """Few processes with several threads each; more than one, as parsing text holds the GIL."""
-    cores = _config.available_cores()
-    workers = options.nworkers or (min(cores, 4) if not options.nthreads else cores)
-    return workers, options.nthreads or max(1, cores // workers)
+    """Number of worker processes, and of threads in each; together the cores, unless said."""
+    workers = options.nworkers or 1
+    return workers, options.nthreads or max(1, _config.available_cores() // workers)
 
 
 def _connect(options: ClusterOptions) -> Any:

@@ -1,8 +1,6 @@
 """`dask-s3vm convert`: data files from one format to another, in parallel."""
 
-import contextlib
 import time
-from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -10,9 +8,9 @@ import click
 
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.data import data_options, read_rows
-from dask_s3vm.cli.errors import Interrupted, told_plainly
+from dask_s3vm.cli.errors import told_plainly
 from dask_s3vm.cli.progress import ProgressLine
-from dask_s3vm.cli.signals import Stopped, stopping
+from dask_s3vm.cli.signals import resumable
 from dask_s3vm.cli.tables import show
 from dask_s3vm.io.formats import format_of, options_of, write_data
 from dask_s3vm.io.store import split_target
@@ -51,7 +49,8 @@ def convert(
     """
     began = time.perf_counter()
     where = {field.name: given.pop(field.name) for field in fields(ClusterOptions)}
-    with told_plainly(), _told_when_stopped(), ProgressLine("converting", quiet) as progress:
+    again = resumable(lambda: True, "the same command goes on from there")
+    with told_plainly(), again, ProgressLine("converting", quiet) as progress:
         target = format_of(output.rstrip("/"), to_format)
         home, name = split_target(output)
         if home.exists(name) and not overwrite:
@@ -98,17 +97,6 @@ def _own_options(
                 f"--unlabeled has no effect from {source.name} to {target.name} files"
             )
     return reading, writing
-
-
-@contextlib.contextmanager
-def _told_when_stopped() -> Iterator[None]:
-    """Turn a signal into a line and an exit code."""
-    with stopping():
-        try:
-            yield
-        except Stopped as stop:
-            again = "the same command goes on from there"
-            raise Interrupted(f"stopped by {stop.name}; {again}", 75) from None
 
 
 def _word(text: str) -> int | float | str:

@@ -206,13 +206,13 @@ def _read(
     form: Any, paths: tuple[str, ...], given: dict[str, Any], encoder: Any, labels: bool, mark: Any
 ) -> Rows:
     """Call the reader of a format with the options that it has; refuse others."""
+    import dask_s3vm.io
     from dask_s3vm.io.formats import options_of
-    from dask_s3vm.io.kdd99 import read_kdd99
-    from dask_s3vm.io.letters import read_letters
-    from dask_s3vm.io.tables import read_table
 
-    encoding = {"csv": read_table, "kdd99": read_kdd99, "letters": read_letters}
-    reader: Any = encoding.get(form.name) or form.load("reader")
+    encoding = {"csv": "read_table", "kdd99": "read_kdd99", "letters": "read_letters"}
+    reader: Any = (
+        getattr(dask_s3vm.io, encoding[form.name]) if form.name in encoding else form.load("reader")
+    )
     known = options_of(reader)
     if "known_labels" in given and "classes" in known:
         given["classes"] = [str(word) for word in given.pop("known_labels")]

@@ -26,8 +26,6 @@ def demo(
     A fifth of the rows is held out to measure the error. The last line shows what the supervised
     SVM makes of it when all labels are known.
     """
-    if where["nworkers"] is None and not (where["scheduler"] or where["scheduler_file"]):
-        where["nworkers"] = 0  # small: the threads of this process
     with told_plainly(), running_on(ClusterOptions(**where)):
         table = _train_all(rows, features, labels, lam, seed)
     if not as_json:

@@ -14,8 +14,8 @@ from dask_s3vm.cli.methods import METHODS
 from dask_s3vm.cli.tables import show
 from dask_s3vm.engine import estimate, memory
 from dask_s3vm.engine.blocks import make_block, opened, row_count, slice_rows
-from dask_s3vm.engine.clients import worker_threads
 from dask_s3vm.engine.ingest import is_dask, survey
+from dask_s3vm.engine.workers import worker_limits, worker_threads
 from dask_s3vm.exceptions import MemoryShortError
 from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.rows import load_pair, new_pair
@@ -51,7 +51,7 @@ def estimate_fit(estimator: Any, X: Any, y: Any, client: Any) -> dict[str, Any]:
         limits: Mapping[str, int] = {"here": memory.limit_here()}
     else:
         threads = worker_threads(client)
-        limits = memory.worker_limits(client, threads)
+        limits = worker_limits(client, threads)
     mapped = estimate.stays_mapped(size, limits, threads)
     need = estimate.need(size, STATE_BYTES[method], threads, mapped)
     rounds = expected_rounds(method, getattr(estimator, "lam", 1e-3), n_problems)

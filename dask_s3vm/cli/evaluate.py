@@ -29,10 +29,10 @@ def evaluate(
     """
     import dask
 
-    from dask_s3vm import load_model
+    from dask_s3vm.io.models import load_predictor
 
     with told_plainly():
-        estimator = load_model(model)
+        estimator = load_predictor(model)
         source, where = split_options(given)
         with running_on(ClusterOptions(**where)):
             X, y = rows_for(estimator, data, source)

@@ -26,7 +26,10 @@ def info(as_json: bool, **where: Any) -> None:
     """
     with told_plainly(), running_on(ClusterOptions(**where)) as client:
         if client is None:
-            raise click.UsageError("info looks at a cluster; --nworkers 0 asks for none")
+            raise click.UsageError(
+                "info looks at a cluster: say which one with --scheduler ADDR or --scheduler-file "
+                "F, or have one started with --nworkers N"
+            )
         found = client.get_versions(packages=list(PACKAGES[1:]))  # python is always told
         workers = client.scheduler_info(n_workers=-1)["workers"]
         seconds = client.sync(_call_directly, client, sorted(workers))

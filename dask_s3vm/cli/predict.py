@@ -28,10 +28,10 @@ def predict(
 
     Tables are encoded as those that the model was trained on; labels in them are left alone.
     """
-    from dask_s3vm import load_model
+    from dask_s3vm.io.models import load_predictor
 
     with told_plainly():
-        estimator = load_model(model)
+        estimator = load_predictor(model)
         source, where = split_options(given)
         with running_on(ClusterOptions(**where)):
             X, _ = rows_for(estimator, data, source, labels=False)

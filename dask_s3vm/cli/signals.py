@@ -1,14 +1,35 @@
-"""Signals that batch systems and people stop a run with."""
+"""Signals that batch systems and people stop a command with.
+
+A command runs in a thread of its own (see `interrupts`). The main thread waits, and takes signals:
+the first one asks the command to stop, which it does at the next round or wait; a second one, or a
+command that takes too long to stop, ends the process at once.
+"""
 
 import contextlib
+import logging
+import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
+
+from dask_s3vm.cli.errors import Interrupted
+from dask_s3vm.interrupts import Interrupt, Work, current
 
 #: Batch systems send the one, people at a terminal the other.
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+#: EX_TEMPFAIL of sysexits.h: run again. Batch systems can be told to requeue on it.
+TEMPORARY = 75
+
+#: Seconds that a command is given to stop in order.
+GRACE = 2.5
+
+#: Signals that come within so many seconds are one: wrappers and batch systems pass them on twice.
+BURST = 0.2
 
 
 class Stopped(KeyboardInterrupt):
@@ -24,45 +45,94 @@ class Stopped(KeyboardInterrupt):
         return signal.Signals(self.number).name
 
 
-class Stopper:
-    """Turns the first signal into `Stopped`, raised where the main thread is.
-
-    Further signals are ignored: what is being written down by then is to be finished.
-    """
+class Stop(Interrupt):
+    """Takes signals, and asks a command to stop at the first one."""
 
     def __init__(self) -> None:
-        self._held = False
-        self._received: int | None = None
+        super().__init__()
+        self.number: int | None = None
+        #: exit code if the process has to be ended; a command with a state to go on from sets it
+        self.exit_code: Callable[[int], int] = lambda number: 128 + number
+        self._since = 0.0
 
-    def receive(self, number: int, frame: FrameType | None) -> None:
+    def receive(self, number: int, frame: FrameType | None = None) -> None:
         """Take a signal."""
-        if self._received is not None:
-            return
-        self._received = number
-        if not self._held:
-            raise Stopped(number)
+        now = time.monotonic()
+        if self.number is None:
+            self.number, self._since = number, now
+            logging.disable(logging.WARNING)  # dask's, of connections that end now
+            self.ask()
+        elif now - self._since > BURST:
+            self.end()
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Finish what is inside; a signal that came meanwhile takes effect afterwards."""
-        self._held = True
-        try:
-            yield
-        finally:
-            self._held = False
-        if self._received is not None:
-            raise Stopped(self._received)
+    def error(self) -> Stopped:
+        """See `Interrupt.error`."""
+        assert self.number is not None
+        return Stopped(self.number)
+
+    def overdue(self) -> bool:
+        """Whether the command has been asked to stop, and should have by now."""
+        return self.number is not None and time.monotonic() - self._since > GRACE
+
+    def end(self) -> NoReturn:
+        """End this process now, and those that it has started."""
+        assert self.number is not None
+        end_process(self.exit_code(self.number))
+
+
+def supervised(command: Callable[[], Any]) -> Any:
+    """Run a command such that signals stop it; in the main thread only, as Python has it."""
+    if threading.current_thread() is not threading.main_thread():
+        return command()
+    stop = Stop()
+    work = Work(command, stop)
+    disabled = logging.root.manager.disable
+    before = {number: signal.signal(number, stop.receive) for number in SIGNALS}
+    try:
+        work.start()
+        while not work.ended(GRACE / 10.0):
+            if stop.overdue():
+                stop.end()
+        return work.result()
+    except Interrupted:
+        raise
+    except (Stopped, Exception):
+        if stop.number is None:
+            raise
+        # whatever fails now fails because of the signal, which workers may have got too
+        name = signal.Signals(stop.number).name
+        raise Interrupted(f"stopped by {name}", stop.exit_code(stop.number)) from None
+    finally:
+        logging.disable(disabled)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
-def stopping() -> Iterator[Stopper]:
-    """Have signals raise `Stopped` for a while; in the main thread only, as Python has it."""
-    stopper = Stopper()
-    before: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.signal(number, stopper.receive) for number in SIGNALS}
+def resumable(kept: Callable[[], bool], hint: str) -> Iterator[None]:
+    """Have a stop by a signal end with code 75 and a hint, if something was kept to go on from."""
+
+    def exit_code(number: int) -> int:
+        return TEMPORARY if kept() else 128 + number
+
+    stop = current()
+    if isinstance(stop, Stop):
+        stop.exit_code = exit_code
     try:
-        yield stopper
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        yield
+    except Stopped as stopped:
+        code, message = exit_code(stopped.number), f"stopped by {stopped.name}"
+        raise Interrupted(f"{message}; {hint}" if code == TEMPORARY else message, code) from None
+
+
+def end_process(code: int) -> NoReturn:
+    """End this process without waiting for anything, and its children with it."""
+    import psutil
+
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            child.kill()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code)

@@ -1,15 +1,11 @@
 """`--checkpoint` and `--resume`: whether to go on from a state, and what a stop leaves behind."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import click
 
-from dask_s3vm.cli.errors import Interrupted
-from dask_s3vm.cli.signals import Stopped
-
-#: EX_TEMPFAIL of sysexits.h: run again. Batch systems can be told to requeue on it.
-TEMPORARY = 75
+from dask_s3vm.cli.signals import resumable
 
 
 def check_state(checkpoint: str | None, resume: bool, say: Callable[[str], None]) -> None:
@@ -28,18 +24,12 @@ def check_state(checkpoint: str | None, resume: bool, say: Callable[[str], None]
         say(f"going on from {checkpoint}" if there else f"no state in {checkpoint}: starting anew")
 
 
-@contextlib.contextmanager
-def ending_well(checkpoint: str | None) -> Iterator[None]:
+def ending_well(checkpoint: str | None) -> contextlib.AbstractContextManager[None]:
     """Turn a stop by a signal into an exit code: 75 if a state was kept, else 128 + signal."""
-    try:
-        yield
-    except Stopped as stop:
-        if checkpoint is not None and _holds_state(checkpoint):
-            raise Interrupted(
-                f"stopped by {stop.name}; the state is in {checkpoint}: run again with --resume",
-                TEMPORARY,
-            ) from None
-        raise Interrupted(f"stopped by {stop.name}", 128 + stop.number) from None
+    return resumable(
+        lambda: checkpoint is not None and _holds_state(checkpoint),
+        f"the state is in {checkpoint}: run again with --resume",
+    )
 
 
 def _holds_state(directory: str) -> bool:

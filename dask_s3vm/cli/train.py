@@ -1,9 +1,8 @@
 """`dask-s3vm train`: from files of rows to a model, in a batch job or at a terminal."""
 
-import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -11,7 +10,6 @@ import click
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.config import effective, names_of, to_toml, with_config
 from dask_s3vm.cli.data import Rows, read_rows, training_data_options
-from dask_s3vm.cli.dry_run import dry_run
 from dask_s3vm.cli.errors import EXIT_CODES, BadData, told_plainly
 from dask_s3vm.cli.found import ENDINGS, open_found
 from dask_s3vm.cli.kernel import kernel_options
@@ -20,7 +18,6 @@ from dask_s3vm.cli.labels import check_length, check_options, column_of, separat
 from dask_s3vm.cli.methods import make_estimator, mark_of, method_options
 from dask_s3vm.cli.performance import performance_report
 from dask_s3vm.cli.run import label_options, run_options
-from dask_s3vm.cli.signals import Stopper, stopping
 from dask_s3vm.cli.states import check_state, ending_well
 from dask_s3vm.cli.tables import show, work_of
 from dask_s3vm.reports.record import RunRecord
@@ -80,9 +77,9 @@ def train(ctx: click.Context, **given: Any) -> None:
     _check_places(chosen)
     run = _Run(estimator, chosen)
     report = None if chosen["dry_run"] else chosen["report"]
-    with stopping() as stopper, RunRecord(report, config, run.say) as record:
+    with RunRecord(report, config, run.say) as record:
         with ending_well(chosen["checkpoint"]), told_plainly():
-            row = run.carry_out(record, stopper)
+            row = run.carry_out(record)
         if row is not None:
             show([row], chosen["as_json"])
 
@@ -118,7 +115,7 @@ class _Run:
         if not self._chosen["quiet"]:
             click.echo(message, err=True)
 
-    def carry_out(self, record: RunRecord, stopper: Stopper) -> dict[str, Any] | None:
+    def carry_out(self, record: RunRecord) -> dict[str, Any] | None:
         """Read, train and write; returns what is to be shown, if it has not been."""
         from dask_s3vm import save_model
 
@@ -127,22 +124,23 @@ class _Run:
         # labels of their own are read first: a mistake there is found at once
         y_apart = self._prepare(record)
         cluster = ClusterOptions(**{name: chosen[name] for name in names_of(cluster_options)})
-        with _cluster(cluster, stopper) as client, performance_report(client, record):
+        with running_on(cluster) as client, performance_report(client, record):
             record.note_cluster(client)
             rows = self._read(y_apart)
             X, y = rows
             read = time.perf_counter()
             record.facts["data"] = {"files": list(self._data), **_shape(X)}
             if chosen["dry_run"]:
+                from dask_s3vm.cli.dry_run import dry_run
+
                 dry_run(estimator, X, y, client, chosen["as_json"])
                 return None
             self.say(f"training on {X.shape[0]:,} rows x {X.shape[1]:,} features")
             estimator.fit(X, y)
             trained = time.perf_counter()
-            with stopper.held():
-                rows.keep_encoder(estimator)
-                save_model(estimator, chosen["model"])
-                record.history = estimator.history_
+            rows.keep_encoder(estimator)
+            save_model(estimator, chosen["model"])
+            record.history = estimator.history_
             times = {"read_s": round(read - began, 2), "train_s": round(trained - read, 2)}
             row = {
                 **_shape(X),
@@ -209,19 +207,6 @@ class _Run:
         else:
             return
         note_rows(record, self._estimator, X, y, facts)
-
-
-@contextlib.contextmanager
-def _cluster(options: ClusterOptions, stopper: Stopper) -> Iterator[Any]:
-    """Run on a cluster; see `running_on`. A signal waits until one of our own has started.
-
-    dask cannot close a cluster cleanly that is half there.
-    """
-    own = not options.scheduler and not options.scheduler_file
-    with contextlib.ExitStack() as stack:
-        with stopper.held() if own else contextlib.nullcontext():
-            client = stack.enter_context(running_on(options))
-        yield client
 
 
 def _shape(X: Any) -> dict[str, int]:

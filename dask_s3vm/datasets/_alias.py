@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dask_s3vm.datasets._random import uniform
+from dask_s3vm.kernels.compiler import kernel
 
 
 class Alias(NamedTuple):
@@ -26,7 +26,7 @@ def alias_table(probabilities: np.ndarray) -> Alias:
     return Alias(*_fill_table(np.asarray(probabilities, dtype=np.float64)))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fill_table(probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Pair every cell that is too small with one that is too large (Vose's method)."""
     size = len(probabilities)
@@ -56,7 +56,7 @@ def _fill_table(probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return keep, other
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def draw_item(table: Alias, key: np.uint64, draw: int) -> int:
     """Draw an item with draw number `draw` of the row with this key."""
     place = uniform(key, draw) * len(table.keep)

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
-from numba import njit
 
 from dask_s3vm.datasets._check import check_count, check_real, check_seed
 from dask_s3vm.datasets._chunks import dask_rows, row_chunks
 from dask_s3vm.datasets._random import normal_pair, row_key, stream_seed, uniform
+from dask_s3vm.kernels.compiler import kernel
 
 # Distance of the cluster means from the origin along the first and the second feature.
 _FIRST = 2.5
@@ -151,7 +151,7 @@ def _moon_classes(model: _Moons, start: int, stop: int) -> np.ndarray:
     return _classes(model.seed, 2, start, stop)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _cluster(seed: np.uint64, n_clusters: int, row: int) -> int:
     """Return the cluster of a row: every n rows in turn visit the n clusters, in random order.
 
@@ -164,7 +164,7 @@ def _cluster(seed: np.uint64, n_clusters: int, row: int) -> int:
     return (row % n_clusters) ^ turn
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _classes(seed: np.uint64, n_clusters: int, start: int, stop: int) -> np.ndarray:
     classes = np.empty(stop - start, np.int8)
     for i in range(stop - start):
@@ -172,7 +172,7 @@ def _classes(seed: np.uint64, n_clusters: int, start: int, stop: int) -> np.ndar
     return classes
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fill_gaussians(seed: np.uint64, n_clusters: int, start: int, block: np.ndarray) -> None:
     n_rows, n_features = block.shape
     for i in range(n_rows):
@@ -188,7 +188,7 @@ def _fill_gaussians(seed: np.uint64, n_clusters: int, start: int, block: np.ndar
             block[i, 1] += _SECOND if cluster & 2 else -_SECOND
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fill_moons(seed: np.uint64, noise: float, start: int, block: np.ndarray) -> None:
     for i in range(len(block)):
         key = row_key(seed, start + i)

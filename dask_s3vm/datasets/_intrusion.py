@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
-from numba import njit
 from numpy.typing import DTypeLike
 
 from dask_s3vm.datasets._alias import draw_item
@@ -19,6 +18,7 @@ from dask_s3vm.datasets._chunks import (
 )
 from dask_s3vm.datasets._intrusion_tables import N_COLUMNS, N_NUMERIC, Profiles, profiles
 from dask_s3vm.datasets._random import row_key, stream_seed, uniform
+from dask_s3vm.kernels.compiler import kernel
 
 _MEAN_NONZEROS = 17
 # Width of the range that a straying entry is drawn from, around the profile's value.
@@ -93,7 +93,7 @@ def _connections(block: str, dtype: np.dtype, model: _Model, start: int, stop: i
     return sparse_block(block, data, indices, indptr, N_COLUMNS)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _draw_profiles(seed: np.uint64, tables: Profiles, start: int, stop: int) -> np.ndarray:
     drawn = np.empty(stop - start, np.int32)
     for i in range(stop - start):
@@ -101,7 +101,7 @@ def _draw_profiles(seed: np.uint64, tables: Profiles, start: int, stop: int) -> 
     return drawn
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _write_rows(
     seed: np.uint64,
     tables: Profiles,

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import dask
 import dask.array as da
 import numpy as np
-from numba import njit
 
 from dask_s3vm.datasets._check import check_count, check_seed
 from dask_s3vm.datasets._random import row_key, row_keys, stream_seed
+from dask_s3vm.kernels.compiler import kernel
 
 _KEYS = 2**64
 
@@ -158,7 +158,7 @@ def _smallest_keys(seed: np.uint64, n_rows: int, wanted: int) -> np.ndarray:
     return row_keys(seed, 0, n_rows)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _keys_below(seed: np.uint64, n_rows: int, bound: np.uint64) -> np.ndarray:
     found = 0
     for row in range(n_rows):

@@ -10,7 +10,8 @@ import hashlib
 import math
 
 import numpy as np
-from numba import njit
+
+from dask_s3vm.kernels.compiler import kernel
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -25,7 +26,7 @@ def stream_seed(random_state: int, stream: str) -> np.uint64:
     return np.uint64(int.from_bytes(digest, "little"))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def mix(state: np.uint64) -> np.uint64:
     """Scramble 64 bits one to one (the finalizer of splitmix64)."""
     state = (state ^ (state >> np.uint64(30))) * _MIX_1
@@ -33,20 +34,20 @@ def mix(state: np.uint64) -> np.uint64:
     return state ^ (state >> np.uint64(31))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def row_key(seed: np.uint64, row: int) -> np.uint64:
     """Return the key of a row; the keys of one seed are all different."""
     return mix(seed ^ mix((np.uint64(row) + _ONE) * _STEP))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def uniform(key: np.uint64, draw: int) -> float:
     """Return draw number `draw` of a row, uniform in [0, 1)."""
     bits = mix(key + (np.uint64(draw) + _ONE) * _STEP)
     return np.float64(bits >> np.uint64(11)) * _TO_UNIT
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def normal_pair(key: np.uint64, draw: int) -> tuple[float, float]:
     """Return two independent standard normals made of the draws `draw` and `draw + 1`."""
     # 1 - u lies in (0, 1], where the logarithm is finite.
@@ -55,7 +56,7 @@ def normal_pair(key: np.uint64, draw: int) -> tuple[float, float]:
     return radius * math.cos(angle), radius * math.sin(angle)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def row_keys(seed: np.uint64, start: int, stop: int) -> np.ndarray:
     """Return the keys of the rows from `start` up to, not including, `stop`."""
     keys = np.empty(stop - start, np.uint64)
@@ -70,7 +71,7 @@ def permutation(seed: np.uint64, size: int) -> np.ndarray:
     return np.argsort(row_keys(seed, 0, size)).astype(np.int32)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def uniform_matrix(keys: np.ndarray, n_draws: int) -> np.ndarray:
     """Return the first draws of every key, one row for each."""
     draws = np.empty((len(keys), n_draws))

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from dask_s3vm.datasets._alias import draw_item
 from dask_s3vm.datasets._chunks import row_pointers
@@ -16,6 +15,7 @@ from dask_s3vm.datasets._text_tables import (
     length_sigma,
     text_tables,
 )
+from dask_s3vm.kernels.compiler import kernel
 
 # What the draws of a row are for; tokens take two draws each.
 _CLASS, _FLIP, _TOPIC, _SECOND, _SECOND_CLASS, _SECOND_TOPIC = range(6)
@@ -52,7 +52,7 @@ def text_csr(
     return data, indices, indptr
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _classes(seed: np.uint64, ratio: float, start: int, stop: int) -> np.ndarray:
     classes = np.empty(stop - start, np.int8)
     for i in range(stop - start):
@@ -60,7 +60,7 @@ def _classes(seed: np.uint64, ratio: float, start: int, stop: int) -> np.ndarray
     return classes
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _lengths(
     seed: np.uint64, mean: float, sigma: float, limit: int, start: int, counts: np.ndarray
 ) -> None:
@@ -72,7 +72,7 @@ def _lengths(
         counts[i] = min(math.floor(length + uniform(key, _ROUNDING)), limit)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _write_rows(
     seed: np.uint64,
     tables: TextTables,
@@ -93,7 +93,7 @@ def _write_rows(
         _weigh(tables.idf, columns, seen, data[indptr[i] : indptr[i + 1]])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _draw_columns(
     tables: TextTables,
     odds: tuple[float, float],
@@ -130,7 +130,7 @@ def _draw_columns(
     return found
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fill_columns(key: np.uint64, columns: np.ndarray, found: int, seen: np.ndarray) -> None:
     """Fill up a row with free columns from a random place on."""
     column = int(uniform(key, _FILL) * len(seen))
@@ -142,7 +142,7 @@ def _fill_columns(key: np.uint64, columns: np.ndarray, found: int, seen: np.ndar
         column = (column + 1) % len(seen)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _weigh(idf: np.ndarray, columns: np.ndarray, seen: np.ndarray, values: np.ndarray) -> None:
     """Set the values (1 + log tf) * idf, scaled to length 1, and clear `seen`."""
     square = 0.0

@@ -5,10 +5,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dask_s3vm.datasets._alias import Alias, alias_table, draw_item, zipf_weights
 from dask_s3vm.datasets._random import permutation, row_key, stream_seed, uniform
+from dask_s3vm.kernels.compiler import kernel
 
 # Shares of a row's tokens: any words, words of the row's class, words of its topics. They set
 # how hard the data are: class words let all labels do well, topic words mislead a few labels.
@@ -118,7 +118,7 @@ def _word_sets(model: TextModel, stream: str, marked: Alias, n_sets: int, size: 
     return _draw_sets(stream_seed(model.random_state, stream), marked, n_sets, size)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _draw_sets(seed: np.uint64, marked: Alias, n_sets: int, size: int) -> np.ndarray:
     sets = np.empty((n_sets, size), np.int32)
     used = np.zeros(len(marked.keep), np.bool_)
@@ -152,7 +152,7 @@ def length_limit(model: TextModel) -> int:
     return max(1, model.n_features // 2)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def draw_topic(tables: TextTables, label: int, key: np.uint64, draw: int) -> int:
     """Draw a topic of class `label`."""
     low = tables.first_positive if label else 0

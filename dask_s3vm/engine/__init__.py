@@ -21,7 +21,8 @@ sources   rows in this process; what goes with them
 placement rows on workers, and how shards find their place there
 select    exact order statistics of per-row values, from rounds
 computing lazy values computed where they are expected, with a watch
-pool      independent pieces of work on shared data: tasks, or threads
+pool      independent pieces of work on shared data: threads, or tasks (worker_pool)
 compiling kernels are compiled while rows are read
-clients   which dask client is in charge, and do its workers run our version
+clients   which dask client is in charge
+workers   the workers of a cluster: threads, memory, and do they run our version
 """

@@ -3,7 +3,7 @@
 import logging
 import time
 
-from dask_s3vm import _config
+from dask_s3vm import _config, interrupts
 from dask_s3vm.exceptions import WorkerLostError
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Budget:
             ) from loss
         pause = min(_config.recovery_backoff() * 2.0 ** (spent - 2), LONGEST) if spent > 1 else 0.0
         logger.warning("%s; trying again in %.1f s (%d)", _text(loss), pause, spent)
-        time.sleep(pause)
+        interrupts.sleep(pause)
 
 
 def _text(loss: BaseException) -> str:

@@ -16,7 +16,7 @@ from distributed.comm import CommClosedError
 from distributed.protocol import to_serialize
 
 from dask_s3vm import _config
-from dask_s3vm.engine.watch import Watch, gathered, tick
+from dask_s3vm.engine.watch import Watch, gathered, in_loop, tick
 from dask_s3vm.exceptions import EngineError, WorkerLostError
 
 #: False only to measure what the watch costs.
@@ -77,7 +77,7 @@ def remote_actors(
 ) -> list[RemoteActor]:
     """Wait for actors, and find out how to call each."""
     actors = gathered(client, futures)
-    direct = client.sync(_reachable, client, {actor._address for actor in actors})
+    direct = in_loop(client, _reachable, client, {actor._address for actor in actors})
     return [
         RemoteActor(client, future, actor, direct[actor._address])
         for future, actor in zip(futures, actors, strict=True)
@@ -95,14 +95,14 @@ def call_all(
 
     patience : seconds after which to raise `TimeoutError`; None for those of the watch.
     """
-    return client.sync(_call_all, client, actors, method, args, callback_timeout=patience)
+    return in_loop(client, _call_all, client, actors, method, args, patience=patience)
 
 
 def call_each(
     client: distributed.Client, actors: Sequence[RemoteActor], method: str, args: tuple[Any, ...]
 ) -> list[Any]:
     """As `call_all`, but a lost worker is an answer: its `WorkerLostError`."""
-    return client.sync(_call_each, client, actors, method, args)
+    return in_loop(client, _call_each, client, actors, method, args)
 
 
 async def _call_all(

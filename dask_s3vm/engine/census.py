@@ -8,7 +8,7 @@ from typing import Any
 import distributed
 
 from dask_s3vm import _config
-from dask_s3vm.engine.clients import running_workers
+from dask_s3vm.engine.workers import running_workers
 
 
 class Census:

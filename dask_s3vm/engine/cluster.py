@@ -13,16 +13,16 @@ from typing import Any, Protocol, TypeVar
 
 import distributed
 
-from dask_s3vm import _config
+from dask_s3vm import _config, interrupts
 from dask_s3vm.engine.budget import Budget
 from dask_s3vm.engine.calls import RemoteActor, call_all, call_each
 from dask_s3vm.engine.census import Census
-from dask_s3vm.engine.clients import check_versions, worker_threads
 from dask_s3vm.engine.group import Operation
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.shard import drop_state
 from dask_s3vm.engine.spread import Holdings, hand_out, rebalance
 from dask_s3vm.engine.tree import Node, Parts, cover_all, sum_nodes
+from dask_s3vm.engine.workers import check_versions, worker_threads
 from dask_s3vm.exceptions import (
     EngineError,
     LineageError,
@@ -204,7 +204,7 @@ class ClusterEngine:
             except MemoryShortError:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(1.0)
+                interrupts.sleep(1.0)
             else:
                 logger.warning("%d of %d shards placed again", n_missing, self.layout.n_shards)
                 return

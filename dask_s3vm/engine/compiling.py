@@ -1,17 +1,19 @@
 """Kernels are compiled where rows will be, while these are still being read."""
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask.array as da
-import distributed
 import numpy as np
 
 from dask_s3vm.engine.blocks import column_type
 from dask_s3vm.kernels.warm import warm
 
+if TYPE_CHECKING:
+    import distributed
 
-def compile_meanwhile(client: distributed.Client | None, workers: list[str], X: da.Array) -> Any:
+
+def compile_meanwhile(client: "distributed.Client | None", workers: list[str], X: da.Array) -> Any:
     """Start compiling for rows like those that X is said to have; a wrong guess does no harm.
 
     On workers, keep what is returned until the rows are there. With a filled cache this takes

@@ -7,9 +7,7 @@ import dask
 
 from dask_s3vm import _config
 from dask_s3vm.engine.budget import Budget
-from dask_s3vm.engine.calls import LOST
-from dask_s3vm.engine.clients import current_client, worker_threads
-from dask_s3vm.engine.watch import gathered
+from dask_s3vm.engine.clients import current_client
 from dask_s3vm.exceptions import LineageError
 
 
@@ -18,6 +16,10 @@ def compute_all(lazy: Sequence[Any]) -> tuple[Any, ...]:
     client = current_client()
     if client is None:
         return dask.compute(*lazy)
+    from dask_s3vm.engine.calls import LOST
+    from dask_s3vm.engine.watch import gathered
+    from dask_s3vm.engine.workers import worker_threads
+
     budget = Budget()
     worker_threads(client)
     while True:

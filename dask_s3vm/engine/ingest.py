@@ -14,11 +14,10 @@ import numpy as np
 from dask_s3vm import _config
 from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, as_labels, as_weights, make_block, row_count
-from dask_s3vm.engine.clients import current_client, worker_threads
+from dask_s3vm.engine.clients import current_client
 from dask_s3vm.engine.compiling import compile_meanwhile
 from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.lazy import delayed_blocks
-from dask_s3vm.engine.placement import ClusterSource, ComputedBlocks, ScatteredBlocks
 from dask_s3vm.engine.sources import Columns, LocalSource, Source
 
 
@@ -54,10 +53,13 @@ def ingest(
     )
     if is_dask(X):
         lazy = _lazy_blocks(X, y, sample_weight)
-        workers = [] if client is None else list(worker_threads(client))
-        compiling = compile_meanwhile(client, workers, X)
         if client is None:
+            compile_meanwhile(None, [], X)
             return LocalSource(list(dask.compute(*lazy)), columns, own=True)
+        from dask_s3vm.engine.placement import ClusterSource, ComputedBlocks
+        from dask_s3vm.engine.workers import worker_threads
+
+        compiling = compile_meanwhile(client, list(worker_threads(client)), X)
         source = ClusterSource(client, ComputedBlocks(client, lazy), columns)
         del compiling
         small = sum(fact.nbytes for fact in source.facts) <= _config.local_bytes()
@@ -70,6 +72,9 @@ def ingest(
     if block_map is not None:
         nbytes = row_count(block.rows) * block_map.row_bytes
     if client is not None and nbytes > _config.local_bytes():
+        from dask_s3vm.engine.placement import ClusterSource, ScatteredBlocks
+        from dask_s3vm.engine.workers import worker_threads
+
         n_workers = len(worker_threads(client))
         blocks = ScatteredBlocks(client, block, n_workers, nbytes, block_map)
         return ClusterSource(client, blocks, columns)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from dask_s3vm import interrupts
 from dask_s3vm.engine.group import Group, Operation
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.shard import Shard, drop_state
@@ -27,11 +28,13 @@ class LocalEngine:
 
     def sum(self, op: Operation, *args: Any) -> Parts:
         """See `Engine.sum`."""
+        interrupts.check()
         self.rounds += 1
         return self._group.sum(op, *args)
 
     def each(self, op: Operation, *args: Any) -> list[Any]:
         """See `Engine.each`."""
+        interrupts.check()
         self.rounds += 1
         return self._group.each(op, *args)
 

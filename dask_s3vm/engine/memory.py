@@ -6,15 +6,9 @@ pass when the process has grown beyond `KEEP_MAPPED` of its limit, and copies of
 only save time, are made up to `KEEP_COPIES`.
 """
 
-import contextlib
-import sys
-from collections.abc import Collection
-
-import distributed
 import psutil
-from distributed.system import MEMORY_LIMIT
 
-from dask_s3vm.engine.watch import cluster_state
+from dask_s3vm.engine.clients import inside_task
 
 #: Share of the limit beyond which pages of mapped rows are let go as soon as they were read.
 KEEP_MAPPED = 0.5
@@ -22,22 +16,27 @@ KEEP_MAPPED = 0.5
 #: Share of the limit up to which active rows are copied out of mapped ones.
 KEEP_COPIES = 0.35
 
-_HERE = ("127.0.0.1", "localhost", "::1")
-
 _limits: set[int] = set()
 
 
 def learn_limit() -> None:
     """Note the limit of the worker whose task this is: what runs later is told of none."""
-    with contextlib.suppress(ValueError):  # no task, no limit of a worker
-        limit = distributed.get_worker().memory_manager.memory_limit
-        if limit:
-            _limits.add(limit)
+    if not inside_task():
+        return
+    import distributed
+
+    limit = distributed.get_worker().memory_manager.memory_limit
+    if limit:
+        _limits.add(limit)
 
 
 def limit_here() -> int:
     """Bytes that this process may use: the worker's limit, else what the machine has."""
-    return min(_limits, default=MEMORY_LIMIT)
+    if _limits:
+        return min(_limits)
+    from distributed.system import MEMORY_LIMIT
+
+    return MEMORY_LIMIT
 
 
 def crowded() -> bool:
@@ -49,19 +48,3 @@ def room_for_copy(nbytes: int) -> bool:
     """Whether a copy of mapped rows may be made; the pages of files do not count."""
     used = psutil.Process().memory_info()
     return used.rss - getattr(used, "shared", 0) + nbytes < KEEP_COPIES * limit_here()
-
-
-def worker_limits(client: distributed.Client, workers: Collection[str]) -> dict[str, int]:
-    """Bytes that workers may use.
-
-    Those without a limit share the memory of the machine, if it is this one; of others nothing is
-    known, and they are believed to have room for everything.
-    """
-    found = cluster_state(client)["workers"]
-    there = {address: found[address] for address in workers if address in found}
-    free = [about["host"] for about in there.values() if not about["memory_limit"]]
-    shared = MEMORY_LIMIT // max(1, len(free))
-    return {
-        address: about["memory_limit"] or (shared if about["host"] in _HERE else sys.maxsize)
-        for address, about in there.items()
-    }

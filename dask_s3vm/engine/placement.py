@@ -9,7 +9,6 @@ or the client's rows.
 import contextlib
 import itertools
 import uuid
-import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -22,19 +21,19 @@ from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, row_count, slice_block
 from dask_s3vm.engine.budget import Budget
 from dask_s3vm.engine.calls import LOST, remote_actors
-from dask_s3vm.engine.clients import worker_threads
 from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine
 from dask_s3vm.engine.computing import check_lineage
 from dask_s3vm.engine.estimate import DataSize, check_room, stays_mapped
 from dask_s3vm.engine.member import Member
-from dask_s3vm.engine.memory import worker_limits
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Piece, build_shard
 from dask_s3vm.engine.sources import Columns, LocalSource, summarise
 from dask_s3vm.engine.spread import Holdings, first_runs
 from dask_s3vm.engine.watch import gathered, watched
+from dask_s3vm.engine.workers import worker_limits, worker_threads
 from dask_s3vm.exceptions import MemoryShortWarning, WorkerLostError
+from dask_s3vm.interrupts import warn
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -218,7 +217,7 @@ class ClusterSource:
         mapped = stays_mapped(size, limits, threads)
         warning = check_room(size, limits, threads, mapped)
         if warning:
-            warnings.warn(warning, MemoryShortWarning, stacklevel=2)
+            warn(warning, MemoryShortWarning)
         return mapped
 
     def _count_columns(self, head: list[tuple[int, int]]) -> list[np.ndarray]:

@@ -4,22 +4,13 @@ What a piece gives must follow from its arguments alone: then it does not matter
 which order, or how often it is done again because a worker was lost.
 """
 
-import contextlib
-import logging
-import uuid
+import queue
+import threading
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
-import distributed
-
-from dask_s3vm import _config
-from dask_s3vm.engine.budget import Budget
-from dask_s3vm.engine.calls import LOST
-from dask_s3vm.engine.clients import current_client, worker_threads
-from dask_s3vm.engine.watch import gathered, next_done, watched
-
-logger = logging.getLogger(__name__)
+from dask_s3vm import _config, interrupts
+from dask_s3vm.engine.clients import current_client
 
 
 def run_pool(
@@ -37,57 +28,42 @@ def run_pool(
     """
     client = current_client()
     if client is not None:
-        yield from _on_workers(client, work, shared, arguments)
+        from dask_s3vm.engine.worker_pool import on_workers
+
+        yield from on_workers(client, work, shared, arguments)
         return
     n_threads = min(_config.local_threads() if in_kernels else 1, len(arguments))
     if n_threads <= 1:
         for number, args in enumerate(arguments):
             yield number, work(shared, *args)
         return
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="s3vm-pool") as threads:
-        try:
-            pending = {threads.submit(work, shared, *args): i for i, args in enumerate(arguments)}
-            for done in as_completed(pending):
-                yield pending[done], done.result()
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)
+    yield from _in_threads(n_threads, work, shared, arguments)
 
 
-def _on_workers(
-    client: distributed.Client,
-    work: Callable[..., Any],
-    shared: Any,
-    arguments: Sequence[tuple[Any, ...]],
+def _in_threads(
+    n_threads: int, work: Callable[..., Any], shared: Any, arguments: Sequence[tuple[Any, ...]]
 ) -> Generator[tuple[int, Any], None, None]:
-    missing = set(range(len(arguments)))
-    budget, patience = Budget(), None
-    while missing:
-        worker_threads(client, patience=patience)  # there are some, and they run this version
-        patience = _config.replacement_timeout()
-        pending: dict[distributed.Future, int] = {}
-        try:
-            held = watched(
-                client,
-                lambda: client.scatter(shared, broadcast=True, hash=False, asynchronous=True),
-            )
-            token = uuid.uuid4().hex[:12]
-            for number in sorted(missing):
-                key = f"s3vm-piece-{token}-{number}"
-                future = client.submit(work, held, *arguments[number], key=key, priority=-number)
-                pending[future] = number
-            coming = distributed.as_completed(list(pending), loop=client.loop)
-            while pending:
-                done = next_done(client, coming)
-                (result,) = gathered(client, [done])  # waits while dask runs a lost piece again
-                number = pending.pop(done)
-                missing.discard(number)
-                done.release()
-                budget.progress()
-                yield number, result
-        # scattered data has no history: with the last worker that holds it, it is lost
-        except LOST as error:
-            logger.warning("sending the shared data again")
-            budget.spend(error)
-        finally:
-            with contextlib.suppress(Exception):  # nothing to cancel where nobody answers
-                client.cancel(list(pending))
+    """Use threads that nobody waits for: called off, they end with the piece that they are at."""
+    pieces = iter(enumerate(arguments))
+    outcomes: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
+    called_off = threading.Event()
+
+    def drain() -> None:
+        for number, args in pieces:
+            if called_off.is_set():
+                return
+            try:
+                outcomes.put((number, work(shared, *args), None))
+            except BaseException as error:
+                outcomes.put((number, None, error))
+
+    for _ in range(n_threads):
+        threading.Thread(target=drain, name="s3vm-pool", daemon=True).start()
+    try:
+        for _ in arguments:
+            number, result, error = interrupts.take(outcomes)
+            if error is not None:
+                raise error
+            yield number, result
+    finally:
+        called_off.set()

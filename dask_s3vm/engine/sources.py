@@ -103,8 +103,8 @@ class LocalSource:
 
     def place(self, classes: np.ndarray | None) -> Engine:
         """See `Source.place`."""
-        threads = {"here": _config.local_threads()}
-        mapped = stays_mapped(DataSize.of(self._facts), {"here": memory.limit_here()}, threads)
+        threads, size = {"here": _config.local_threads()}, DataSize.of(self._facts)
+        mapped = size.in_files and stays_mapped(size, {"here": memory.limit_here()}, threads)
         shares, n_shards = plan.shares(self._facts, _config.shard_bytes(), mapped)
         cuts = [plan.cut_block(self._block(i), share) for i, share in enumerate(shares)]
         sizes = [fact.n_rows for fact in self._facts]

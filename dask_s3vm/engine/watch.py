@@ -8,14 +8,15 @@ time and asks the scheduler, which must answer, and which knows when it last hea
 import asyncio
 import contextlib
 import logging
+import queue
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import distributed
 from distributed.comm import CommClosedError
 
-from dask_s3vm import _config
+from dask_s3vm import _config, interrupts
 from dask_s3vm.exceptions import SchedulerLostError, WorkerLostError
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,40 @@ def tick() -> float:
     return min(TICK, _config.worker_timeout() / 4, _config.scheduler_timeout() / 4)
 
 
+def in_loop(
+    client: distributed.Client,
+    start: Callable[..., Coroutine[Any, Any, T]],
+    *args: Any,
+    patience: float | None = None,
+) -> T:
+    """Wait for a coroutine in the client's event loop; an interrupt ends the wait.
+
+    As `client.sync`, whose wait would block the event loop for ever if an exception reached it at
+    the wrong moment.
+
+    patience : seconds after which to raise `TimeoutError`.
+    """
+    if client.loop.asyncio_loop.is_closed():
+        raise RuntimeError("the event loop of the dask client is closed")
+    answer: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    async def run() -> None:
+        try:
+            answer.put((await start(*args), None))
+        except BaseException as error:
+            answer.put((None, error))
+
+    # not cancelled when it is given up: what dask awaits inside would complain
+    client.loop.add_callback(run)
+    try:
+        result, error = interrupts.take(answer, patience)
+    except queue.Empty:
+        raise TimeoutError(f"no answer within {patience:g} s") from None
+    if error is not None:
+        raise error
+    return result
+
+
 def watched(
     client: distributed.Client,
     start: Callable[[], Awaitable[T]],
@@ -46,7 +81,7 @@ def watched(
     Raises `SchedulerLostError` if the scheduler does not answer, `WorkerLostError` if a worker
     falls silent meanwhile: any, or one of those concerned.
     """
-    return client.sync(_watched, client, start, concerned)
+    return in_loop(client, _watched, client, start, concerned)
 
 
 async def _watched(
@@ -78,7 +113,7 @@ def next_done(client: distributed.Client, coming: distributed.as_completed) -> d
 
 def cluster_state(client: distributed.Client) -> dict[str, Any]:
     """What the scheduler says of itself and its workers; raises `SchedulerLostError`."""
-    return client.sync(_ask, client)
+    return in_loop(client, _ask, client)
 
 
 async def _ask(client: distributed.Client) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """What all linear estimators of this package do alike: take rows in, start, keep what was found."""
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.estimators._inputs import take_in
@@ -15,8 +15,8 @@ from dask_s3vm.estimators._labels import class_costs, find_classes
 from dask_s3vm.estimators._linear import LinearClassifier
 from dask_s3vm.estimators._record import check_resumable, recorded
 from dask_s3vm.estimators._resident import Resident
-from dask_s3vm.exceptions import ConvergenceWarning
 from dask_s3vm.features import KernelMap
+from dask_s3vm.interrupts import warn
 from dask_s3vm.methods.base import ClassTotals, History, LinearSolution, class_totals
 
 
@@ -189,9 +189,8 @@ class LinearS3VM(KernelParameters, LinearClassifier):
         self.termination_ = worst
         self.history_ = history
         if worst == "max_iter":
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
                 f"{self._counted}; increase max_iter, tol or lam",
                 ConvergenceWarning,
-                stacklevel=3,
             )

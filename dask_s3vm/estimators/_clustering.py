@@ -18,6 +18,7 @@ from dask_s3vm.estimators._least_squares import (
 )
 from dask_s3vm.estimators._linear import LinearModel, beside
 from dask_s3vm.estimators._record import check_resumable, recorded
+from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.clustering import ClusterSettings, Split, split_rows
 from dask_s3vm.methods.restarts import SearchSettings
 from dask_s3vm.methods.s2rlsc import Placement
@@ -191,6 +192,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
+    @interruptible
     def fit(self, X: Any, y: Any = None) -> "MaxMarginClustering":
         """Cluster the rows.
 

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
 from dask_s3vm.estimators._base import LinearS3VM
+from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import History, LinearSolution
 from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
 
@@ -167,6 +168,7 @@ class L2SVM(LinearS3VM):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
+    @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "L2SVM":
         """Train on the labelled rows.
 
@@ -197,6 +199,7 @@ class L2SVM(LinearS3VM):
         return solutions, history
 
 
+@interruptible
 def l2svm_path(
     X: Any, y: Any, lams: Sequence[float], *, sample_weight: Any = None, **params: Any
 ) -> list[L2SVM]:

@@ -13,6 +13,7 @@ from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._linear import beside
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.estimators._resident import Resident
+from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import (
     History,
     LinearSolution,
@@ -66,6 +67,7 @@ class LabellingS3VM(LinearS3VM):
     def _keep_found(self, found: list[FoundLabels]) -> None:
         """Set attributes of the estimator's own; the list is empty without unlabelled rows."""
 
+    @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "LabellingS3VM":
         """Find labels for the unlabelled rows, then train on all rows.
 

@@ -1,28 +1,27 @@
 """What is known of the unlabelled rows before training: whether there are any, and their shares."""
 
-import warnings
 from typing import Any
 
 from dask_s3vm.estimators._base import Placed
 from dask_s3vm.exceptions import RatioWarning
+from dask_s3vm.interrupts import warn
 from dask_s3vm.methods.balance import share_interval
 
 #: An estimated share is warned of when it may be off by more than this part of the smaller class.
 MOSTLY_KNOWN = 0.5
 
 
-def positive_ratios(estimator: Any, rows: Placed, depth: int = 0) -> list[float]:
+def positive_ratios(estimator: Any, rows: Placed) -> list[float]:
     """Share of positive rows among the unlabelled, for each binary problem.
 
     The one given, or those of the labelled rows, with a warning where these are too few to tell.
-    `depth` is the number of calls between this one and the estimator's method that users call.
     """
     given = estimator.positive_ratio
     if given is None:
         share = rows.totals.weights / rows.totals.weights.sum()
         ratios = [float(share[positive]) for positive in rows.positives]
         if len(ratios) == 1 and rows.totals.n_unlabeled:
-            _warn_of_guess(estimator, ratios[0], int(rows.totals.counts.sum()), depth)
+            _warn_of_guess(estimator, ratios[0], int(rows.totals.counts.sum()))
         return ratios
     if len(rows.classes) > 2:
         raise ValueError(
@@ -32,26 +31,24 @@ def positive_ratios(estimator: Any, rows: Placed, depth: int = 0) -> list[float]
     return [float(given)]
 
 
-def has_unlabeled(estimator: Any, rows: Placed, depth: int = 0) -> bool:
-    """Whether there are unlabelled rows that count; warns if not. `depth` as above."""
+def has_unlabeled(estimator: Any, rows: Placed) -> bool:
+    """Whether there are unlabelled rows that count; warns if not."""
     if rows.totals.n_unlabeled > 0 and rows.totals.unlabeled_weight > 0:
         return True
-    warnings.warn(
+    warn(
         f"{type(estimator).__name__}: y has no unlabelled row (none is {estimator.unlabeled!r}, or "
         "their weight is 0); the supervised problem is solved",
         UserWarning,
-        stacklevel=3 + depth,
     )
     return False
 
 
-def _warn_of_guess(estimator: Any, ratio: float, n_labels: int, depth: int) -> None:
+def _warn_of_guess(estimator: Any, ratio: float, n_labels: int) -> None:
     low, high = share_interval(ratio, n_labels)
     if high - low > 2.0 * MOSTLY_KNOWN * min(ratio, 1.0 - ratio):
-        warnings.warn(
+        warn(
             f"{type(estimator).__name__}: positive_ratio={ratio:.3g} is estimated from {n_labels} "
             f"labelled rows, and may be anything from {low:.2g} to {high:.2g} (95 %); a wrong "
             "ratio can double the error: give positive_ratio if it is known",
             RatioWarning,
-            stacklevel=4 + depth,
         )

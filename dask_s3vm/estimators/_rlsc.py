@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 from dask_s3vm.estimators._base import LinearS3VM
 from dask_s3vm.estimators._least_squares import Callbacks, LeastSquaresParameters
 from dask_s3vm.estimators._progress import callbacks_of, progress_of
+from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import History
 from dask_s3vm.methods.rlsc import RLSCSolution, train_rlsc
 
@@ -156,6 +157,7 @@ class RLSC(LeastSquaresParameters, LinearS3VM):
         self.callbacks = callbacks
         self.verbose = verbose
 
+    @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "RLSC":
         """Train on the labelled rows.
 
@@ -209,6 +211,7 @@ class RLSC(LeastSquaresParameters, LinearS3VM):
         self._to_columns()
 
 
+@interruptible
 def rlsc_path(
     X: Any, y: Any, lams: Sequence[float], *, sample_weight: Any = None, **params: Any
 ) -> list[RLSC]:

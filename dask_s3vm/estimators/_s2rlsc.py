@@ -19,6 +19,7 @@ from dask_s3vm.estimators._least_squares import (
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.estimators._resident import Resident
 from dask_s3vm.estimators._rlsc import check_lams, copy_facts
+from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import LinearSolution, collect
 from dask_s3vm.methods.restarts import SearchSettings, window_of
 from dask_s3vm.methods.rlsc import train_rlsc
@@ -230,6 +231,7 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
+    @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "S2RLSC":
         """Train on labelled and unlabelled rows.
 
@@ -250,6 +252,7 @@ class S2RLSC(LeastSquaresParameters, LinearS3VM):
         return self
 
 
+@interruptible
 def s2rlsc_path(
     X: Any, y: Any, lams: Sequence[float], *, sample_weight: Any = None, **params: Any
 ) -> list[S2RLSC]:
@@ -287,8 +290,8 @@ def fit_s2rlsc_path(
     solved: list[tuple[LinearSolution, np.ndarray | None, list[dict[str, Any]]]] = []
     lams = [model.lam for model in models]
     with guide._placed(X, y, sample_weight, lams=lams) as rows:
-        supervised = not has_unlabeled(guide, rows, 1) or guide.lam_unlabeled == 0
-        ratios = positive_ratios(guide, rows, 1)
+        supervised = not has_unlabeled(guide, rows) or guide.lam_unlabeled == 0
+        ratios = positive_ratios(guide, rows)
         history = rows.history
         if supervised:
             for solution in train_rlsc(rows.engine, rows.costs, lams, guide.fit_intercept):

@@ -1,21 +1,21 @@
 """STAR-SVM: self-training with adaptive regularisation."""
 
 import os
-import warnings
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.estimators._resident import Resident
 from dask_s3vm.estimators._star_fit import Fitted, fit_exact, fit_sharded
-from dask_s3vm.exceptions import ConvergenceWarning
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.columns import KernelColumns, all_rows, beside, block_rows, kernel_columns
+from dask_s3vm.interrupts import interruptible, warn
 from dask_s3vm.methods.base import History
 from dask_s3vm.methods.star import ENDINGS, WEIGHTINGS, StarSettings, class_costs, earliest_class
 
@@ -233,6 +233,7 @@ class STARSVM(LinearS3VM):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
+    @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "STARSVM":
         """Train on labelled and unlabelled rows.
 
@@ -331,11 +332,10 @@ class STARSVM(LinearS3VM):
         self.termination_ = max((one.termination for one in trained), key=ENDINGS.index)
         self.history_ = history.rows
         if self.termination_ == "max_iter":
-            warnings.warn(
+            warn(
                 f"STARSVM: a training did not converge in max_iter={self.max_iter}; increase "
                 "max_iter or tol, or take a smaller C",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def _keep_rows(self, X: Any, rows: Placed, fitted: Fitted) -> None:

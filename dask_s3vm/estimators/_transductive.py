@@ -1,7 +1,6 @@
 """What estimators that learn from unlabelled rows have in common."""
 
 import os
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
@@ -12,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
+from dask_s3vm.interrupts import interruptible, warn
 from dask_s3vm.methods.balance import is_balanced, n_predicted_positive, ratio_threshold
 from dask_s3vm.methods.base import (
     BinarySolution,
@@ -63,6 +63,7 @@ class TransductiveS3VM(LinearS3VM):
     ) -> BinarySolution:
         """Train one binary problem."""
 
+    @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "TransductiveS3VM":
         """Train on labelled and unlabelled rows.
 
@@ -124,12 +125,11 @@ class TransductiveS3VM(LinearS3VM):
             return ratio_threshold(engine, solution.w, bias, task.n_positive, task.n_unlabeled)
         share = n_predicted_positive(engine, solution.w, bias) / task.n_unlabeled
         if not is_balanced(share, task.ratio):
-            warnings.warn(
+            warn(
                 f"{type(self).__name__}: {100 * share:.1f} % of the unlabelled rows are predicted "
                 f"to be of class {rows.classes[task.positive]!r}, where positive_ratio says "
                 f"{100 * task.ratio:.1f} %; the fit may have collapsed: check positive_ratio and "
                 "lam_unlabeled, or use threshold='ratio'",
                 UserWarning,
-                stacklevel=3,
             )
         return 0.0

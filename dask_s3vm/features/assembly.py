@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_array
+
+from dask_s3vm.kernels.compiler import kernel
 
 __all__ = ["assemble"]
 
@@ -56,7 +57,7 @@ def assemble(
     return csr_array((data, indices, indptr), shape=(n, int(first[-1])))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count(values: Any, marks: Any, kinds: Any, offset: Any, factor: Any, indptr: Any) -> None:
     for row in range(indptr.size - 1):
         i, j, held = 0, 0, 0
@@ -71,7 +72,7 @@ def _count(values: Any, marks: Any, kinds: Any, offset: Any, factor: Any, indptr
         indptr[row + 1] = held
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _write(
     values: Any,
     marks: Any,

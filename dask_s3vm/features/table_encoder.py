@@ -1,6 +1,5 @@
 """Tables of mixed columns to sparse rows: numbers scaled, categories as indicators."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from dask_s3vm.features.assembly import assemble
 from dask_s3vm.features.column_facts import SCALES, Moments, moments_of, put_together, scaling
 from dask_s3vm.features.frames import codes_of, columns_of, numbers_or_none, words_of
 from dask_s3vm.features.table_labels import LabelCode
+from dask_s3vm.interrupts import interruptible, warn
 
 __all__ = ["TableEncoder", "UnknownCategoryWarning", "warn_of_unknown"]
 
@@ -107,6 +107,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.dtype = dtype
         self.block = block
 
+    @interruptible
     def fit(self, X: Any, y: Any = None) -> "TableEncoder":
         """Find kinds, categories and ranges of the columns.
 
@@ -289,11 +290,10 @@ def warn_of_unknown(unknown: dict[str, int]) -> None:
     """Say once how many values were not known, if any."""
     if unknown:
         told = ", ".join(f"{count} in {name!r}" for name, count in unknown.items())
-        warnings.warn(
+        warn(
             f"{sum(unknown.values())} values are categories that the encoder was not fitted on "
             f"({told}); all features of their column are 0",
             UnknownCategoryWarning,
-            stacklevel=3,
         )
 
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.features.landmarks import one_column_block, plain_rows, range_of
+from dask_s3vm.interrupts import interruptible
 
 _FLOATS = [np.float64, np.float32]
 
@@ -47,6 +48,7 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
            [0.5, 0. ]])
     """
 
+    @interruptible
     def fit(self, X: Any, y: Any = None) -> "UnitScaler":
         """Find the ranges of the columns; for a dask array one computation over its blocks."""
         if is_dask(X):

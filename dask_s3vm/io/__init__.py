@@ -1,36 +1,29 @@
 """Data files and model files."""
 
-from dask_s3vm.io.arrow_ipc import read_arrow
-from dask_s3vm.io.errors import DataFileError, ModelFileError, SvmlightError, TableError
-from dask_s3vm.io.formats import read_data, write_data
-from dask_s3vm.io.kdd99 import read_kdd99
-from dask_s3vm.io.letters import read_letters
-from dask_s3vm.io.models import load_model, save_model, save_weights_text
-from dask_s3vm.io.npy import read_npy
-from dask_s3vm.io.npz import read_npz
-from dask_s3vm.io.parquet import read_parquet
-from dask_s3vm.io.rcv1 import fetch_rcv1, read_rcv1
-from dask_s3vm.io.svmlight import read_svmlight
-from dask_s3vm.io.tables import read_table
+from dask_s3vm._lazy import lazy_names
 
-__all__ = [
-    "DataFileError",
-    "ModelFileError",
-    "SvmlightError",
-    "TableError",
-    "fetch_rcv1",
-    "load_model",
-    "read_arrow",
-    "read_data",
-    "read_kdd99",
-    "read_letters",
-    "read_npy",
-    "read_npz",
-    "read_parquet",
-    "read_rcv1",
-    "read_svmlight",
-    "read_table",
-    "save_model",
-    "save_weights_text",
-    "write_data",
-]
+_PUBLIC = {
+    "DataFileError": "dask_s3vm.io.errors",
+    "ModelFileError": "dask_s3vm.io.errors",
+    "SvmlightError": "dask_s3vm.io.errors",
+    "TableError": "dask_s3vm.io.errors",
+    "fetch_rcv1": "dask_s3vm.io.rcv1",
+    "load_model": "dask_s3vm.io.models",
+    "read_arrow": "dask_s3vm.io.arrow_ipc",
+    "read_data": "dask_s3vm.io.formats",
+    "read_kdd99": "dask_s3vm.io.kdd99",
+    "read_letters": "dask_s3vm.io.letters",
+    "read_npy": "dask_s3vm.io.npy",
+    "read_npz": "dask_s3vm.io.npz",
+    "read_parquet": "dask_s3vm.io.parquet",
+    "read_rcv1": "dask_s3vm.io.rcv1",
+    "read_svmlight": "dask_s3vm.io.svmlight",
+    "read_table": "dask_s3vm.io.tables",
+    "save_model": "dask_s3vm.io.models",
+    "save_weights_text": "dask_s3vm.io.models",
+    "write_data": "dask_s3vm.io.formats",
+}
+
+__all__ = list(_PUBLIC)
+
+__getattr__, __dir__ = lazy_names("dask_s3vm.io", _PUBLIC)

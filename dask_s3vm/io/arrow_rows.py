@@ -7,12 +7,12 @@ column numbers, so nothing leaves this module that has not been looked at.
 import mmap
 from typing import Any
 
-import numba
 import numpy as np
 from scipy.sparse import csr_array
 
 from dask_s3vm.io.arrow_schema import import_arrow
 from dask_s3vm.io.errors import DataFileError
+from dask_s3vm.kernels.compiler import kernel
 
 __all__ = ["batch_labels", "batch_rows", "highest_column"]
 
@@ -257,7 +257,7 @@ def _check_in_steps(
     return _FINE, 0, 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _check(offsets: Any, indices: Any, values: Any, n_features: int) -> tuple[int, int, int]:
     """Return what is wrong first, if anything, in which row and at which entry."""
     for row in range(offsets.size - 1):

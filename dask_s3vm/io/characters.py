@@ -6,8 +6,9 @@ numba's on-disk cache looks at a function's own file only: after a change here, 
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from dask_s3vm.kernels.compiler import kernel
 
 __all__ = [
     "MOST_DIGITS",
@@ -27,7 +28,7 @@ _TEN = np.uint64(10)
 _QUERY = np.frombuffer(b"qid:", dtype=np.uint8)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def skip_blanks(text: Any, pos: int) -> int:
     """Return where the next word, comment or line end stands."""
     while pos < text.size and (text[pos] == 32 or text[pos] == 9 or 11 <= text[pos] <= 13):
@@ -35,7 +36,7 @@ def skip_blanks(text: Any, pos: int) -> int:
     return pos
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def skip_line(text: Any, pos: int) -> int:
     """Return where the next line starts."""
     while pos < text.size and text[pos] != 10:
@@ -43,19 +44,19 @@ def skip_line(text: Any, pos: int) -> int:
     return min(pos + 1, text.size)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def is_line_over(text: Any, pos: int) -> bool:
     """Tell whether no further word stands in the line: its end is here, or a comment."""
     return pos >= text.size or text[pos] == 10 or text[pos] == 35  # line feed, hash
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def is_word_over(text: Any, pos: int) -> bool:
     """Tell whether a word that reaches up to `pos` ends there."""
     return is_line_over(text, pos) or text[pos] == 32 or text[pos] == 9 or 11 <= text[pos] <= 13
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def skip_query(text: Any, pos: int) -> int:
     """Return where the pairs start, behind ``qid:`` and its number if these stand at `pos`.
 
@@ -77,7 +78,7 @@ def skip_query(text: Any, pos: int) -> int:
     return skip_blanks(text, pos)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def read_column(text: Any, pos: int) -> tuple[int, int]:
     """Return where the value of a pair starts (-1 if no pair is here), and its column number.
 
@@ -92,7 +93,7 @@ def read_column(text: Any, pos: int) -> tuple[int, int]:
     return pos + 1, column
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def read_number(text: Any, pos: int) -> tuple[int, bool, Any, int, int]:
     """Read a plain decimal number, which is ``mantissa * 10**scale``.
 
@@ -135,7 +136,7 @@ def read_number(text: Any, pos: int) -> tuple[int, bool, Any, int, int]:
     return pos, negative, mantissa, digits, scale
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _read_digits(text: Any, pos: int, mantissa: Any, digits: int) -> tuple[int, Any, int]:
     """Append digits to a mantissa; return their end, and the new mantissa and its digits."""
     if digits == 0:
@@ -149,7 +150,7 @@ def _read_digits(text: Any, pos: int, mantissa: Any, digits: int) -> tuple[int, 
     return pos, mantissa, digits
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _read_exponent(text: Any, pos: int) -> tuple[int, int]:
     """Return the end of the exponent (-1 if there is none, or a very long one), and itself."""
     negative = pos < text.size and text[pos] == 45
@@ -166,12 +167,12 @@ def _read_exponent(text: Any, pos: int) -> tuple[int, int]:
     return pos, -exponent if negative else exponent
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _is_digit(text: Any, pos: int) -> bool:
     return 48 <= text[pos] <= 57
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _digit(text: Any, pos: int) -> Any:
     # A signed word: numba would turn a mix of signed and unsigned ones into a float.
     return np.int64(text[pos]) - 48

@@ -8,8 +8,9 @@ certain is left to the caller.
 import math
 from typing import Any
 
-import numba
 import numpy as np
+
+from dask_s3vm.kernels.compiler import kernel
 
 __all__ = ["multiply", "to_float"]
 
@@ -49,7 +50,7 @@ def _make_fives() -> np.ndarray:
 _FIVES = _make_fives()
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def to_float(mantissa: Any, scale: int) -> tuple[bool, float]:
     """Return ``mantissa * 10**scale``, rounded once.
 
@@ -80,7 +81,7 @@ def to_float(mantissa: Any, scale: int) -> tuple[bool, float]:
     return _round_product(mantissa, scale)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _round_product(mantissa: Any, scale: int) -> tuple[bool, float]:
     """Do it by a product of 64 bits and the leading bits of a power of five."""
     # The binary exponent of 10**scale: log2(10) is 217706 / 65536 closely enough.
@@ -110,7 +111,7 @@ def _round_product(mantissa: Any, scale: int) -> tuple[bool, float]:
     return True, math.ldexp(np.float64(bits), exponent)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def multiply(a: Any, b: Any) -> tuple[Any, Any]:
     """Return upper and lower word of the product of two unsigned 64-bit words."""
     a_high, a_low = a >> _HALF_BITS, a & _HALF_MASK

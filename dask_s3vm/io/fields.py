@@ -8,12 +8,12 @@ one in place.
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from dask_s3vm.features.frames import MISSING
 from dask_s3vm.io.characters import MOST_DIGITS, read_number
 from dask_s3vm.io.decimals import to_float
+from dask_s3vm.kernels.compiler import kernel
 
 __all__ = [
     "BadRowError",
@@ -147,7 +147,7 @@ def numbers_of(fields: Fields, column: int, missing: Words) -> tuple[np.ndarray,
     return values, int(wrong), int(gap)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _count_rows(text: Any) -> int:
     """Return how many rows there can be, one for each line end outside quotes."""
     rows, quoted = 1, False
@@ -159,14 +159,14 @@ def _count_rows(text: Any) -> int:
     return rows
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _is_blank(letter: Any, delimiter: int) -> bool:
     if letter == delimiter:
         return False
     return letter in (_BLANK, _TAB, _RETURN)  # a return is part of a line end
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _cut(text: Any, delimiter: int, starts: Any, stops: Any) -> tuple[int, int, int, int]:
     """Return rows found; and for a row not understood its start, its field, and the reason."""
     row, pos, wanted = 0, 0, starts.shape[1]
@@ -196,7 +196,7 @@ def _cut(text: Any, delimiter: int, starts: Any, stops: Any) -> tuple[int, int, 
     return row, 0, 0, _FINE
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _next_field(text: Any, pos: int, delimiter: int) -> tuple[int, int, int, int]:
     """Return where the field at `pos` is over, its own start and stop, and what is wrong."""
     while pos < text.size and _is_blank(text[pos], delimiter):
@@ -213,7 +213,7 @@ def _next_field(text: Any, pos: int, delimiter: int) -> tuple[int, int, int, int
     return pos, start, stop, _FINE
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _quoted_field(text: Any, pos: int, delimiter: int) -> tuple[int, int, int, int]:
     start = stop = pos
     while True:
@@ -234,7 +234,7 @@ def _quoted_field(text: Any, pos: int, delimiter: int) -> tuple[int, int, int, i
     return pos, start, stop, _FINE if over else _BEHIND
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _read_numbers(
     text: Any, starts: Any, stops: Any, missing: Words, values: Any
 ) -> tuple[int, int, int]:
@@ -265,7 +265,7 @@ def _read_numbers(
     return wrong, gap, left
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _hash(text: Any, start: int, stop: int) -> Any:
     mixed = _BASIS
     for pos in range(start, stop):
@@ -273,7 +273,7 @@ def _hash(text: Any, start: int, stop: int) -> Any:
     return mixed ^ (mixed >> np.uint64(29))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _room(count: int) -> int:
     """Return how many slots so many words need: a power of two, at most half of them taken."""
     size = 8
@@ -282,7 +282,7 @@ def _room(count: int) -> int:
     return size
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _same(text: Any, start: int, stop: int, other: Any, low: int, high: int) -> bool:
     if stop - start != high - low:
         return False
@@ -292,7 +292,7 @@ def _same(text: Any, start: int, stop: int, other: Any, low: int, high: int) -> 
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find(text: Any, start: int, stop: int, words: Words) -> int:
     """Return the code of a field, or -1."""
     mask = np.uint64(words.slots.size - 1)
@@ -305,7 +305,7 @@ def _find(text: Any, start: int, stop: int, words: Words) -> int:
     return -1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill(text: Any, edges: Any, slots: Any) -> None:
     mask = np.uint64(slots.size - 1)
     for code in range(edges.size - 1):
@@ -315,7 +315,7 @@ def _fill(text: Any, edges: Any, slots: Any) -> None:
         slots[slot] = code
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def look_up(text: Any, starts: Any, stops: Any, words: Words) -> Any:
     """Return the codes of fields in a table of words, -1 for those not in it."""
     codes = np.empty(starts.size, dtype=np.int32)
@@ -324,7 +324,7 @@ def look_up(text: Any, starts: Any, stops: Any, words: Words) -> Any:
     return codes
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def find_distinct(text: Any, starts: Any, stops: Any, most: int) -> Any:
     """Return the first row of every distinct field, in order; more than `most` are not looked for.
 
@@ -358,7 +358,7 @@ def find_distinct(text: Any, starts: Any, stops: Any, most: int) -> Any:
     return rows[:count]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _spread(text: Any, starts: Any, stops: Any, rows: Any, count: int) -> Any:
     """Return a table twice as large with the same rows in it."""
     slots = np.full(4 * count, -1, dtype=np.int64)

@@ -13,6 +13,7 @@ from typing import Any
 
 from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
+from dask_s3vm.interrupts import interruptible
 from dask_s3vm.io.sources import UrlPath, is_hidden
 
 __all__ = ["FORMATS", "Format", "format_of", "options_of", "read_data", "register", "write_data"]
@@ -186,6 +187,7 @@ def options_of(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
+@interruptible
 def read_data(urlpath: UrlPath, *, format: str | None = None, **options: Any) -> tuple[Any, Any]:
     """Read rows and labels, with the reader that fits the ending of the files' names.
 
@@ -218,6 +220,7 @@ def read_data(urlpath: UrlPath, *, format: str | None = None, **options: Any) ->
     return reader(urlpath, **options)
 
 
+@interruptible
 def write_data(
     X: Any, y: Any, path: str | os.PathLike[str], *, format: str | None = None, **options: Any
 ) -> None:

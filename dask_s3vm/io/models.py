@@ -1,25 +1,26 @@
 """Fitted models in one file without pickle: loading one never runs code from the file."""
 
+import importlib
 import inspect
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.base import is_dask_collection
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 import dask_s3vm
 from dask_s3vm.io.archive import open_arrays, write_atomically
-from dask_s3vm.io.encoders import encoder_from_plain, plain_from_encoder
 from dask_s3vm.io.encoding import decode, encode
 from dask_s3vm.io.errors import ModelFileError
-from dask_s3vm.io.kernel_maps import map_from_plain, plain_from_map
+from dask_s3vm.prediction import Predictor
 
-__all__ = ["ModelFileError", "load_model", "save_model", "save_weights_text"]
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+__all__ = ["ModelFileError", "load_model", "load_predictor", "save_model", "save_weights_text"]
 
 _FORMAT = "dask-s3vm-model"
 _VERSION = 1
@@ -29,14 +30,17 @@ _LARGEST_HEADER = 16 << 20
 _LEFT_OUT = ("callbacks", "checkpoint", "verbose")
 _KERNEL_MAP = "kernel_map_"
 _ENCODER = "encoder_"
-#: Attributes that are objects: what makes plain data of them, and back.
-_OBJECTS: dict[str, tuple[Any, Any]] = {
-    _KERNEL_MAP: (plain_from_map, map_from_plain),
-    _ENCODER: (plain_from_encoder, encoder_from_plain),
+#: Attributes that are objects: addresses of what makes plain data of them, and back.
+_OBJECTS: dict[str, tuple[str, str]] = {
+    _KERNEL_MAP: ("kernel_maps:plain_from_map", "kernel_maps:map_from_plain"),
+    _ENCODER: ("encoders:plain_from_encoder", "encoders:encoder_from_plain"),
 }
 
+#: All that a linear classifier predicts with.
+_OF_PREDICTION = {"coef_", "intercept_", "classes_", "n_features_in_"}
 
-def save_model(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
+
+def save_model(estimator: "BaseEstimator", path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to a file.
 
     The file is an uncompressed ``.npz`` archive: a JSON header with parameters and scalars, and
@@ -59,6 +63,8 @@ def save_model(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     sklearn.exceptions.NotFittedError
         If the estimator is not fitted.
     """
+    from sklearn.utils.validation import check_is_fitted
+
     name = type(estimator).__name__
     if _find_class(name) is not type(estimator):
         raise TypeError(f"estimator is a {name}, wanted an estimator class of dask_s3vm itself")
@@ -105,14 +111,47 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         If the file cannot be read or is not a model file; the text says why.
     """
+    return _loaded(path, _restore)
+
+
+def load_predictor(path: str | os.PathLike[str]) -> Any:
+    """Load what it takes to predict: as `load_model`, but in a fraction of the time where it can.
+
+    For a linear classifier on rows as they are, that is a `Predictor`, with no parameters and
+    without scikit-learn; for all others the estimator.
+    """
+
+    def restore(header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+        fitted = header["fitted"]
+        plain = all(fitted.get(name) is None for name in _OBJECTS)
+        if not (plain and fitted.keys() >= _OF_PREDICTION):
+            return _restore(header, arrays)
+        unlabeled = header["params"].get("unlabeled")
+        found = {name: decode(fitted[name], arrays) for name in _OF_PREDICTION}
+        predictor = Predictor(found, decode(unlabeled, arrays))
+        _check_shapes(predictor)
+        return predictor
+
+    return _loaded(path, restore)
+
+
+def _loaded(
+    path: str | os.PathLike[str],
+    restore: Callable[[dict[str, Any], Mapping[str, np.ndarray]], Any],
+) -> Any:
     name = os.fspath(path)
     try:
         with open_arrays(path, {_HEADER: _LARGEST_HEADER}) as arrays:
-            return _restore(_read_header(arrays), arrays)
+            return restore(_read_header(arrays), arrays)
     # A damaged file can fail in any place; the user needs the file's name in each case.
     except Exception as error:
         reason = str(error) or type(error).__name__
         raise ModelFileError(name, f"cannot be loaded as a model: {reason}") from error
+
+
+def _load(address: str) -> Callable[[Any], Any]:
+    module, function = address.split(":")
+    return getattr(importlib.import_module(f"dask_s3vm.io.{module}"), function)
 
 
 def save_weights_text(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -130,6 +169,8 @@ def save_weights_text(estimator: Any, path: str | os.PathLike[str]) -> None:
     ValueError
         If the model is not a binary linear one.
     """
+    from sklearn.utils.validation import check_is_fitted
+
     check_is_fitted(estimator, ["coef_", "intercept_"])
     if getattr(estimator, _KERNEL_MAP, None) is not None:
         raise ValueError(
@@ -149,8 +190,10 @@ def save_weights_text(estimator: Any, path: str | os.PathLike[str]) -> None:
         stream.write("".join(f"{number!r}\n" for number in numbers).encode())
 
 
-def _find_class(name: str) -> type[BaseEstimator] | None:
+def _find_class(name: str) -> "type[BaseEstimator] | None":
     """Return the public estimator class of that name, or None if there is none."""
+    from sklearn.base import BaseEstimator
+
     if name not in dask_s3vm.__all__:
         return None
     found = getattr(dask_s3vm, name)
@@ -158,7 +201,7 @@ def _find_class(name: str) -> type[BaseEstimator] | None:
     return found if is_estimator else None
 
 
-def _encode_params(estimator: BaseEstimator, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+def _encode_params(estimator: "BaseEstimator", arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     return {
         name: encode(value, f"parameter {name}", arrays)
         for name, value in estimator.get_params(deep=False).items()
@@ -166,13 +209,13 @@ def _encode_params(estimator: BaseEstimator, arrays: dict[str, np.ndarray]) -> d
     }
 
 
-def _encode_fitted(estimator: BaseEstimator, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+def _encode_fitted(estimator: "BaseEstimator", arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     fitted = {}
     for name, value in vars(estimator).items():
         if not _is_fitted_name(name) or _is_lazy(value):
             continue
         if name in _OBJECTS and value is not None:
-            fitted[name] = encode(_OBJECTS[name][0](value), f"attribute {name}", arrays)
+            fitted[name] = encode(_load(_OBJECTS[name][0])(value), f"attribute {name}", arrays)
             continue
         if not (
             value is None
@@ -215,7 +258,7 @@ def _read_header(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     return header
 
 
-def _restore(header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> BaseEstimator:
+def _restore(header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> "BaseEstimator":
     cls = _find_class(str(header.get("class")))
     if cls is None:
         raise ValueError(f"class {header.get('class')!r} is not an estimator of dask_s3vm")
@@ -230,7 +273,7 @@ def _restore(header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> BaseEs
             raise ValueError(f"{name!r} is not a fitted attribute of {cls.__name__}")
         found = decode(value, arrays)
         if name in _OBJECTS and found is not None:
-            found = _OBJECTS[name][1](found)
+            found = _load(_OBJECTS[name][1])(found)
         setattr(estimator, name, found)
     _check_shapes(estimator)
     return estimator

@@ -7,7 +7,6 @@ numbers that it cannot round for certain are left to Python's ``float()``.
 
 from typing import Any
 
-import numba
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -24,6 +23,7 @@ from dask_s3vm.io.characters import (
 from dask_s3vm.io.decimals import to_float
 from dask_s3vm.io.lines import end_of_line, largest_power, parse_line
 from dask_s3vm.io.scan import Summary, summarise
+from dask_s3vm.kernels.compiler import kernel
 
 __all__ = ["parse"]
 
@@ -158,7 +158,7 @@ class _Room:
         return csr_array((self.data, self.indices, self.indptr), shape=shape)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _parse_lines(
     text: Any,
     pos: int,
@@ -220,7 +220,7 @@ def _parse_lines(
     return pos, pending
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _parse_number(text: Any, pos: int, limit: int) -> tuple[int, bool, float]:
     """Return the end of a number (-1 if not understood), whether it is settled, and itself."""
     pos, negative, mantissa, digits, scale = read_number(text, pos)
@@ -232,7 +232,7 @@ def _parse_number(text: Any, pos: int, limit: int) -> tuple[int, bool, float]:
     return pos, sure, -number if negative else number
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _leave_open(pending: Any, count: int, start: int, stop: int, slot: int) -> Any:
     """Append to the list of numbers left open; return the list, a longer one if it was full."""
     if count == len(pending):

@@ -10,11 +10,12 @@ from typing import Any
 
 import dask
 import dask.array as da
+import dask.threaded
 import numpy as np
 from dask.base import tokenize
 from dask.callbacks import Callback
 
-from dask_s3vm import _config
+from dask_s3vm import _config, interrupts
 from dask_s3vm.engine.clients import current_client
 
 __all__ = ["each_as_done", "is_dense", "row_blocks"]
@@ -129,7 +130,7 @@ def _on_threads(tasks: list[Any]) -> Iterator[tuple[int, Any]]:
     runner.start()
     try:
         while True:
-            number, result = news.get()
+            number, result = interrupts.take(news)
             if number is None:
                 if result is not None:
                     raise result
@@ -143,12 +144,12 @@ def _on_threads(tasks: list[Any]) -> Iterator[tuple[int, Any]]:
 @contextmanager
 def _own_pool() -> Iterator[dict[str, Any]]:
     """Return options for the local scheduler, if that is the one with threads."""
-    if dask.config.get("scheduler", None) not in (None, "threads", "threading"):
+    if dask.config.get("scheduler", None) not in (None, "threads", "threading", dask.threaded.get):
         yield {}
         return
     count = dask.config.get("num_workers", None) or _config.available_cores()
     with ThreadPoolExecutor(count) as pool:
-        yield {"scheduler": "threads", "pool": pool}
+        yield {"scheduler": dask.threaded.get, "pool": pool}
 
 
 def _identity(values: Any) -> Any:

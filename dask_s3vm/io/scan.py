@@ -8,7 +8,6 @@ So a mistake is described in one place only, and the scanner can stay simple.
 from dataclasses import dataclass, field
 from typing import Any
 
-import numba
 import numpy as np
 
 from dask_s3vm.io.characters import (
@@ -21,6 +20,7 @@ from dask_s3vm.io.characters import (
     skip_query,
 )
 from dask_s3vm.io.lines import LARGEST_COLUMN, end_of_line, largest_power, parse_line
+from dask_s3vm.kernels.compiler import kernel
 
 __all__ = ["BadLineError", "Summary", "summarise"]
 
@@ -128,7 +128,7 @@ def _count_row(found: np.ndarray, label: float, columns: list[int], values: list
         found[_INTEGRAL] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _scan(text: Any, pos: int, first_column: int, limit: int, found: Any) -> int:
     """Count lines from `pos` on; return the start of the first line not understood, or the end."""
     while pos < text.size:
@@ -159,7 +159,7 @@ def _scan(text: Any, pos: int, first_column: int, limit: int, found: Any) -> int
     return pos
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _scan_pairs(text: Any, pos: int, first_column: int, limit: int) -> tuple[int, int, int, int]:
     """Return the pairs' end (-1 if not understood), number, smallest and largest column."""
     entries, low, high = 0, _NO_COLUMN, -1

@@ -9,10 +9,10 @@ render doubles", 2020).
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from dask_s3vm.io.decimals import multiply
+from dask_s3vm.kernels.compiler import kernel
 
 __all__ = ["LONGEST", "shortest", "write_float", "write_whole"]
 
@@ -45,7 +45,7 @@ def _make_tens() -> np.ndarray:
 _TENS = _make_tens()
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def shortest(bits: Any) -> tuple[Any, Any]:
     """Return digits and exponent of a positive finite float64: it is ``digits * 10**exponent``.
 
@@ -93,7 +93,7 @@ def shortest(bits: Any) -> tuple[Any, Any]:
     return s + np.uint64(up), k
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def write_float(text: Any, pos: int, bits: Any) -> int:
     """Write the finite number that has these bits at `pos`; return where it ends."""
     if bits >> np.uint64(63):
@@ -129,7 +129,7 @@ def write_float(text: Any, pos: int, bits: Any) -> int:
     return write_whole(text, pos, np.uint64(abs(exponent)))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def write_whole(text: Any, pos: int, number: Any) -> int:
     """Write an unsigned whole number at `pos`; return where it ends."""
     stop = pos + _count(number)
@@ -140,7 +140,7 @@ def write_whole(text: Any, pos: int, number: Any) -> int:
     return stop
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _count(number: Any) -> int:
     count = 1
     while number >= _TEN:
@@ -149,14 +149,14 @@ def _count(number: Any) -> int:
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _zeros(text: Any, pos: int, count: int) -> int:
     for i in range(pos, pos + count):
         text[i] = 48
     return pos + count
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _scaled(power: int, number: Any) -> Any:
     """Return the upper word of ``number * 10**power``; its last bit tells whether more follows."""
     upper, lower = _TENS[power - _LOWEST, 0], _TENS[power - _LOWEST, 1]

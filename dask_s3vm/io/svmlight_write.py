@@ -5,13 +5,13 @@ import gzip
 import os
 from typing import Any, BinaryIO
 
-import numba
 import numpy as np
 
 from dask_s3vm.io.parts import Part, Shape
 from dask_s3vm.io.shortest import LONGEST, write_float, write_whole
 from dask_s3vm.io.streams import copy_bytes
 from dask_s3vm.io.writing import Progress, write_parts
+from dask_s3vm.kernels.compiler import kernel
 
 __all__ = ["write_svmlight"]
 
@@ -131,7 +131,7 @@ class SvmlightParts:
             stream.write(text[:size].data)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _write_rows(
     text: Any,
     row: int,

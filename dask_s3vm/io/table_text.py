@@ -10,12 +10,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numba
 import numpy as np
 from fsspec.core import OpenFile  # type: ignore[import-untyped]
 
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import TextFile
+from dask_s3vm.kernels.compiler import kernel
 
 __all__ = [
     "BROKEN",
@@ -168,7 +168,7 @@ def _rest_of_row(stream: Any, quoted: bool) -> bytes:
     return b"".join(parts)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _after_row(text: Any, pos: int, quoted: bool) -> int:
     """Return where the first row starts that starts behind `pos`; the end if none does."""
     while pos < text.size:
@@ -180,7 +180,7 @@ def _after_row(text: Any, pos: int, quoted: bool) -> int:
     return text.size
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _ends_row(text: Any, quoted: bool) -> bool:
     """Tell whether the last byte of a text that starts `quoted` is the end of a row."""
     for letter in text:
@@ -189,7 +189,7 @@ def _ends_row(text: Any, quoted: bool) -> bool:
     return text[text.size - 1] == _FEED and not quoted
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _last_row_end(text: Any) -> int:
     """Return where the last whole row of a text ends; 0 if it holds none."""
     quoted, end = False, 0

@@ -12,7 +12,8 @@ and quotients, and mixed they wait for both.
 import math
 
 import numpy as np
-from numba import njit
+
+from dask_s3vm.kernels.compiler import kernel
 
 #: Log-odds are cut here: exp of it is still a number.
 LARGE = 700.0
@@ -24,7 +25,7 @@ CERTAIN = 1e20
 _FACTORS = 1000
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def set_odds(
     outputs: np.ndarray, lam_u: float, temperature: float, nu: float, odds: np.ndarray
 ) -> None:
@@ -36,7 +37,7 @@ def set_odds(
         odds[i] = math.exp(min(max(z, -LARGE), LARGE))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def belief_sums(
     codes: np.ndarray, cost: np.ndarray, odds: np.ndarray, factor: float
 ) -> tuple[float, float]:
@@ -52,7 +53,7 @@ def belief_sums(
     return total, slope
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def annealed_pulls(
     codes: np.ndarray,
     target: np.ndarray,

@@ -7,9 +7,10 @@ what a block changes of them in the output half.
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from dask_s3vm.kernels.compiler import kernel
 from dask_s3vm.kernels.greedy import box_step
 from dask_s3vm.kernels.rows import Rows, row_dot
 
@@ -44,7 +45,7 @@ def _choose_move(X: Any, i: Any, t: Any, scale: Any, pair: Any) -> Any:
     return _move_csr if isinstance(X, types.BaseNamedTuple) else _move_dense
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def duality_gap(
     X: Rows,
     target: np.ndarray,
@@ -84,7 +85,7 @@ def duality_gap(
     return loss, total, gap, n
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def ascend(
     X: Rows,
     work: np.ndarray,
@@ -135,7 +136,7 @@ def ascend(
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def apply_change(step: float, cost: np.ndarray, alpha: np.ndarray, change: np.ndarray) -> None:
     """Take a step of 0 to 1 towards alpha + change, inside the box, and clear the change."""
     for i in range(alpha.size):
@@ -144,7 +145,7 @@ def apply_change(step: float, cost: np.ndarray, alpha: np.ndarray, change: np.nd
             change[i] = 0.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def score_waiting(
     X: Rows, stage: np.ndarray, pair: np.ndarray, outputs: np.ndarray
 ) -> tuple[float, float]:
@@ -158,7 +159,7 @@ def score_waiting(
     return high, low
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def doubts(
     outputs: np.ndarray,
     stage: np.ndarray,
@@ -185,7 +186,7 @@ def doubts(
     return n
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def accept(
     outputs: np.ndarray,
     above: float,

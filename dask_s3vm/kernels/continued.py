@@ -1,13 +1,13 @@
 """A search over labels that goes on from given ones."""
 
 import numpy as np
-from numba import njit
 
+from dask_s3vm.kernels.compiler import kernel
 from dask_s3vm.kernels.draws import scramble
 from dask_s3vm.kernels.flips import FOR_EVER, add_rows, fit_window, round_robin, squared
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def search_from(
     G: np.ndarray,
     lengths: np.ndarray,

@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from dask_s3vm.kernels.compiler import kernel
 from dask_s3vm.kernels.rows import CSR, Rows
 
 _PRIME = np.uint64(0x100000001B3)
@@ -19,7 +20,7 @@ def _mixed(h: Any, word: Any) -> Any:
     return h ^ (h >> _FOLD)
 
 
-_mix = njit(inline="always")(_mixed)
+_mix = kernel(inline="always")(_mixed)
 
 
 def _hash(X: Any, i: Any) -> int:
@@ -74,7 +75,7 @@ def _choose_equal(X: Any, i: Any, j: Any) -> Any:
     return _equal_csr if isinstance(X, types.BaseNamedTuple) else _equal_dense
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _hashes(X: Rows, rows: np.ndarray) -> np.ndarray:
     out = np.empty(rows.size, dtype=np.uint64)
     for k in range(rows.size):
@@ -82,7 +83,7 @@ def _hashes(X: Rows, rows: np.ndarray) -> np.ndarray:
     return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _leaders(X: Rows, rows: np.ndarray, order: np.ndarray, hashes: np.ndarray) -> np.ndarray:
     """For each listed row the place in the list of the first row that is equal to it."""
     leader = np.empty(rows.size, dtype=np.int64)

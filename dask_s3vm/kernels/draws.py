@@ -8,7 +8,8 @@ All integers are ``np.uint64``: numba turns a mix of uint64 and int64 into float
 """
 
 import numpy as np
-from numba import njit
+
+from dask_s3vm.kernels.compiler import kernel
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -18,7 +19,7 @@ _HALF = np.uint64(32)
 _TO_UNIT = 2.0**-53
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def scramble(bits: np.uint64) -> np.uint64:
     """Scramble 64 bits one to one."""
     bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
@@ -26,7 +27,7 @@ def scramble(bits: np.uint64) -> np.uint64:
     return bits ^ (bits >> np.uint64(31))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def below(state: np.ndarray, n: int) -> int:
     """Draw a number of 0..n-1, n < 2^32, and move the state on."""
     state[0] += _STEP
@@ -35,7 +36,7 @@ def below(state: np.ndarray, n: int) -> int:
     return np.int64((bits * np.uint64(n)) >> _HALF)  # type: ignore[return-value]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def row_uniform(seed: np.uint64, row: int) -> float:
     """Draw of a row by its number: uniform in [0, 1)."""
     bits = scramble(seed ^ scramble((np.uint64(row) + _ONE) * _STEP))

@@ -16,8 +16,8 @@ after every few sweeps' worth of flips, so that rounding errors do not pile up.
 """
 
 import numpy as np
-from numba import njit
 
+from dask_s3vm.kernels.compiler import kernel
 from dask_s3vm.kernels.draws import below, row_uniform
 
 #: Draws for a row with a wanted label before a repair is given up.
@@ -32,7 +32,7 @@ DRIFT = 4
 
 # Re-association lets the compiler add in vector registers, 2-3 times faster. The order is fixed in
 # the compiled code: every thread and worker with the same type of processor gets the same bits.
-@njit(nogil=True, cache=True, fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"})
 def row_times(G: np.ndarray, j: int, z: np.ndarray) -> float:
     """G_j.z in float64."""
     total = 0.0
@@ -41,7 +41,7 @@ def row_times(G: np.ndarray, j: int, z: np.ndarray) -> float:
     return total
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"})
 def row_product(G: np.ndarray, i: int, j: int) -> float:
     """G_i.G_j in float64."""
     total = 0.0
@@ -50,7 +50,7 @@ def row_product(G: np.ndarray, i: int, j: int) -> float:
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def row_lengths(G: np.ndarray) -> np.ndarray:
     """|G_j| of all rows."""
     lengths = np.empty(G.shape[0])
@@ -59,7 +59,7 @@ def row_lengths(G: np.ndarray) -> np.ndarray:
     return lengths
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_rows(G: np.ndarray, labels: np.ndarray, z: np.ndarray) -> None:
     """Add G^T labels to z."""
     for j in range(G.shape[0]):
@@ -68,7 +68,7 @@ def add_rows(G: np.ndarray, labels: np.ndarray, z: np.ndarray) -> None:
             z[k] += y * G[j, k]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def squared(z: np.ndarray) -> float:
     """|z|^2, added in order."""
     total = 0.0
@@ -77,7 +77,7 @@ def squared(z: np.ndarray) -> float:
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def draw_labels(seed: np.uint64, first: int, share: float, labels: np.ndarray) -> int:
     """Label rows `first`.. +1 with probability `share`, by row number; returns how many are."""
     count = 0
@@ -88,7 +88,7 @@ def draw_labels(seed: np.uint64, first: int, share: float, labels: np.ndarray) -
     return count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def fit_window(labels: np.ndarray, count: int, low: int, high: int, state: np.ndarray) -> int:
     """Flip random rows until the number of positive rows is within low..high; returns it."""
     while count < low or count > high:
@@ -101,7 +101,7 @@ def fit_window(labels: np.ndarray, count: int, low: int, high: int, state: np.nd
     return count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def flip_row(G: np.ndarray, labels: np.ndarray, z: np.ndarray, j: int) -> None:
     """Carry out a flip."""
     t = 2.0 * labels[j]
@@ -110,7 +110,7 @@ def flip_row(G: np.ndarray, labels: np.ndarray, z: np.ndarray, j: int) -> None:
         z[k] -= t * G[j, k]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def partner_of(labels: np.ndarray, j: int, state: np.ndarray) -> int:
     """Draw a row whose label is opposite to that of row j; -1 if none is found soon."""
     for _ in range(TRIES):
@@ -120,7 +120,7 @@ def partner_of(labels: np.ndarray, j: int, state: np.ndarray) -> int:
     return -1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def change_of(
     G: np.ndarray, lengths: np.ndarray, labels: np.ndarray, z: np.ndarray, j: int, i: int
 ) -> float:
@@ -132,7 +132,7 @@ def change_of(
     return change
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def round_robin(
     G: np.ndarray,
     lengths: np.ndarray,

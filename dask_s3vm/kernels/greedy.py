@@ -1,7 +1,8 @@
 """Greedy coordinate ascent on the dual of an SVM without offset, over kernel columns."""
 
 import numpy as np
-from numba import njit
+
+from dask_s3vm.kernels.compiler import kernel
 
 #: What `greedy_ascent` ended with; a number >= 0 is a row whose kernel column is missing.
 CONVERGED = -1
@@ -13,7 +14,7 @@ MAX_STEPS = -3
 NO_GAIN = 1e-28
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def box_step(slope: float, curvature: float, alpha: float, cost: float) -> float:
     """Return the s that is best for slope s - curvature s^2 / 2 with 0 <= alpha + s <= cost."""
     if slope > 0.0:
@@ -24,7 +25,7 @@ def box_step(slope: float, curvature: float, alpha: float, cost: float) -> float
     return 0.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def greedy_ascent(
     rows: np.ndarray,
     target: np.ndarray,

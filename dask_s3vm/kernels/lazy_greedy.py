@@ -15,8 +15,8 @@ change with time; what changes is one number per heap.
 """
 
 import numpy as np
-from numba import njit
 
+from dask_s3vm.kernels.compiler import kernel
 from dask_s3vm.kernels.listed import add_row, dot_row, gram_matrix, push_products, push_row
 from dask_s3vm.kernels.rows import Rows
 
@@ -59,7 +59,7 @@ def choose_centres(X: Rows, n: int, n_features: int) -> np.ndarray:
     return sample[chosen]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gather(
     X: Rows, centres: np.ndarray, mean: np.ndarray, length2: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -78,7 +78,7 @@ def _gather(
     return nearest, np.sqrt(np.maximum(distance2, 0.0))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sift(items: np.ndarray, keys: np.ndarray, low: int, place: int, size: int) -> None:
     """Let an entry sink to its place in the heap that begins at `low`."""
     item, key = items[low + place], keys[low + place]
@@ -95,7 +95,7 @@ def _sift(items: np.ndarray, keys: np.ndarray, low: int, place: int, size: int) 
     items[low + place], keys[low + place] = item, key
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _pick(
     X: Rows,
     starts: np.ndarray,

@@ -1,10 +1,11 @@
 """Loops over per-row outputs: what a line search needs, without reading a row."""
 
 import numpy as np
-from numba import njit
+
+from dask_s3vm.kernels.compiler import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def hinge_slope(
     target: np.ndarray, cost: np.ndarray, here: np.ndarray, there: np.ndarray, step: float
 ) -> tuple[float, float]:
@@ -27,7 +28,7 @@ def hinge_slope(
     return slope, curvature
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def transductive_loss(
     codes: np.ndarray, target: np.ndarray, cost: np.ndarray, o: np.ndarray
 ) -> float:

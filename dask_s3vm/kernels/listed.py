@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from dask_s3vm.kernels.compiler import kernel
 from dask_s3vm.kernels.rows import Rows
 
 
@@ -81,13 +82,13 @@ def _choose_products(X: Any, i: Any, columns: Any, out: Any) -> Any:
     return _products_csr if isinstance(X, types.BaseNamedTuple) else _products_dense
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_row(X: Rows, i: int, out: np.ndarray) -> None:
     """Out += row i."""
     push_row(X, i, 1.0, out)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_rows(X: Rows, rows: np.ndarray, weight: np.ndarray, out: np.ndarray) -> None:
     """Out += sum of weight[k] times row rows[k]; the sum of the weights goes to the last entry."""
     for k in range(rows.size):
@@ -95,14 +96,14 @@ def add_rows(X: Rows, rows: np.ndarray, weight: np.ndarray, out: np.ndarray) -> 
         out[out.size - 1] += weight[k]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def products(X: Rows, rows: np.ndarray, v: np.ndarray, out: np.ndarray) -> None:
     """out[k] = product of row rows[k] and v."""
     for k in range(rows.size):
         out[k] = dot_row(X, np.int64(rows[k]), v)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def square_norms(X: Rows, rows: np.ndarray, width: int) -> np.ndarray:
     """Squared lengths of the listed rows; `width` is more than every column number."""
     out = np.empty(rows.size)
@@ -115,7 +116,7 @@ def square_norms(X: Rows, rows: np.ndarray, width: int) -> np.ndarray:
     return out
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def gram_matrix(X: Rows, rows: np.ndarray, width: int) -> np.ndarray:
     """Inner products of the listed rows with each other."""
     n = rows.size

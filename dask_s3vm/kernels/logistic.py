@@ -2,10 +2,10 @@
 
 import math
 
-from numba import njit
+from dask_s3vm.kernels.compiler import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def logistic(z: float) -> float:
     """1 / (1 + exp(-z)) without overflow."""
     if z >= 0.0:
@@ -14,7 +14,7 @@ def logistic(z: float) -> float:
     return e / (1.0 + e)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def softplus(z: float) -> float:
     """log(1 + exp(z)) without overflow."""
     return max(z, 0.0) + math.log1p(math.exp(-abs(z)))

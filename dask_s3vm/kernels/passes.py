@@ -6,12 +6,12 @@ update. Arguments that name rows are unsigned row numbers within the block.
 """
 
 import numpy as np
-from numba import njit
 
+from dask_s3vm.kernels.compiler import kernel
 from dask_s3vm.kernels.rows import CSR, Rows, row_add, row_dot
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def gram(X: Rows, rows: np.ndarray, cost: np.ndarray, pair: np.ndarray, bias: float) -> float:
     """Gram product over the listed rows: out += X_J^T C X_J v; returns v^T X_J^T C X_J v."""
     curvature = 0.0
@@ -24,7 +24,7 @@ def gram(X: Rows, rows: np.ndarray, cost: np.ndarray, pair: np.ndarray, bias: fl
     return curvature
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def squared_hinge(
     X: Rows,
     target: np.ndarray,
@@ -59,7 +59,7 @@ def squared_hinge(
     return loss, n_active
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def hinge_over(
     X: Rows,
     rows: np.ndarray,
@@ -85,14 +85,14 @@ def hinge_over(
     return sign * loss, n_active
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def outputs_of(X: Rows, n: int, pair: np.ndarray, bias: float, outputs: np.ndarray) -> None:
     """outputs[i] = x_i . v for the first `n` rows."""
     for i in range(n):
         outputs[i] = row_dot(X, i, pair, bias)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_rows(X: Rows, weights: np.ndarray, pair: np.ndarray, bias: float) -> None:
     """Out += X^T weights; rows of weight 0 are not read."""
     for i in range(weights.size):
@@ -100,7 +100,7 @@ def add_rows(X: Rows, weights: np.ndarray, pair: np.ndarray, bias: float) -> Non
             row_add(X, i, weights[i], pair, bias)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def diagonal_csr(X: CSR, rows: np.ndarray, cost: np.ndarray, bias: float, out: np.ndarray) -> None:
     """Out += diag(X_J^T C X_J) for CSR rows, bias entry last."""
     total = 0.0
@@ -116,7 +116,7 @@ def diagonal_csr(X: CSR, rows: np.ndarray, cost: np.ndarray, bias: float, out: n
     out[out.size - 1] += total * bias * bias
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def diagonal_dense(
     X: np.ndarray, rows: np.ndarray, cost: np.ndarray, bias: float, out: np.ndarray
 ) -> None:
@@ -132,7 +132,7 @@ def diagonal_dense(
     out[out.size - 1] += total * bias * bias
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def pack_csr(
     X: CSR, rows: np.ndarray, indptr: np.ndarray, indices: np.ndarray, values: np.ndarray
 ) -> None:

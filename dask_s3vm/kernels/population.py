@@ -8,8 +8,8 @@ anew when it is full.
 """
 
 import numpy as np
-from numba import njit
 
+from dask_s3vm.kernels.compiler import kernel
 from dask_s3vm.kernels.draws import below, scramble
 from dask_s3vm.kernels.flips import (
     DRIFT,
@@ -27,7 +27,7 @@ from dask_s3vm.kernels.flips import (
 _ROOM = 1024
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def search(
     G: np.ndarray,
     lengths: np.ndarray,
@@ -83,7 +83,7 @@ def search(
     return found, exact, start, looked, carried
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def evolve(
     G: np.ndarray,
     lengths: np.ndarray,
@@ -157,7 +157,7 @@ def evolve(
     return order[0], looked, stayed
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sort(values: np.ndarray, order: np.ndarray) -> None:
     """Bring the slots in `order` into ascending order of their values; few are out of place."""
     for k in range(1, order.size):
@@ -169,7 +169,7 @@ def _sort(values: np.ndarray, order: np.ndarray) -> None:
         order[place] = slot
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _insert(
     value: float,
     parent: int,
@@ -197,7 +197,7 @@ def _insert(
     return size
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _replaced(values: np.ndarray, order: np.ndarray, new: np.ndarray, born: int) -> int:
     """How many of the worst parents make way for the best children."""
     mu = values.size
@@ -207,7 +207,7 @@ def _replaced(values: np.ndarray, order: np.ndarray, new: np.ndarray, born: int)
     return count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _succeed(
     G: np.ndarray,
     labels: np.ndarray,
@@ -269,7 +269,7 @@ def _succeed(
     return used
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _carry_over(
     labels: np.ndarray,
     nodes: np.ndarray,

@@ -9,8 +9,8 @@ Both are computed from exp and log1p of arguments that are not positive: no outp
 import math
 
 import numpy as np
-from numba import njit
 
+from dask_s3vm.kernels.compiler import kernel
 from dask_s3vm.kernels.logistic import logistic, softplus
 from dask_s3vm.kernels.rows import Rows, row_add, row_dot
 
@@ -21,7 +21,7 @@ SHARPNESS = 20.0
 NARROWNESS = 3.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def smooth_losses(
     X: Rows,
     rows: np.ndarray,
@@ -56,7 +56,7 @@ def smooth_losses(
     return known, free
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def weighted_sum(X: Rows, rows: np.ndarray, weight: np.ndarray, pair: np.ndarray) -> None:
     """Out += sum over the listed rows of weight_i (x_i, 1)."""
     for k in range(rows.size):

@@ -1,10 +1,11 @@
 """Rows whose labels may be switched: a loop over the active rows; none is read."""
 
 import numpy as np
-from numba import njit
+
+from dask_s3vm.kernels.compiler import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def doubtful_rows(
     active: np.ndarray, codes: np.ndarray, target: np.ndarray, side: int, rows: np.ndarray
 ) -> int:

@@ -1,12 +1,12 @@
 """Some sparse rows as a dense matrix."""
 
 import numpy as np
-from numba import njit
 
+from dask_s3vm.kernels.compiler import kernel
 from dask_s3vm.kernels.rows import CSR
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def dense_tile(X: CSR, rows: np.ndarray, tile: np.ndarray) -> None:
     """Write the listed rows of X into the rows of `tile`, which is zero."""
     for place in range(rows.size):

@@ -5,7 +5,8 @@ it would use.
 """
 
 import numpy as np
-from numba import njit
+
+from dask_s3vm.kernels.compiler import kernel
 
 #: Columns that are worked on at a time: their part of the result stays in the fastest cache.
 BLOCK = 1024
@@ -21,7 +22,7 @@ def norm(a: np.ndarray) -> float:
     return float(np.sqrt(dot(a, a)))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def products(vectors: np.ndarray, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     """out[k] = (vectors[k].a, vectors[k].b), from one read of each of the vectors."""
     n = a.size
@@ -47,7 +48,7 @@ def products(vectors: np.ndarray, a: np.ndarray, b: np.ndarray, out: np.ndarray)
         out[k, 1] = (b0 + b1) + (b2 + b3)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def combine(vectors: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
     """Out += sum_k weights[k] vectors[k]."""
     n = out.size
@@ -59,7 +60,7 @@ def combine(vectors: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
                 part[j] += weight * row[j]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def two_loops(
     inner: np.ndarray, slopes: np.ndarray, order: np.ndarray, scale: float, out: np.ndarray
 ) -> None:

@@ -1,7 +1,6 @@
 """What searches have in common: score candidates, choose one, train it, and stand for it."""
 
 import time
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from dask_s3vm.estimators._base import LinearS3VM
 from dask_s3vm.estimators._paths import has_seeds, is_supervised, refit_path
 from dask_s3vm.features.landmarks import take_rows
+from dask_s3vm.interrupts import interruptible, warn
 from dask_s3vm.model_selection._choice import best_candidate, check_choice
 from dask_s3vm.model_selection._folds import Fold, Labelled, folds_of, labelled_rows
 from dask_s3vm.model_selection._plan import pieces_of, placements
@@ -56,6 +56,7 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
     def _candidates(self) -> list[dict[str, Any]]:
         """List the candidates."""
 
+    @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "S3VMSearch":
         """Score all candidates, choose one, and train it on all rows.
 
@@ -169,9 +170,7 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         what = f"{len(failed)} of {len(scores)} fits failed; the first one with {first.error}"
         if len(failed) == len(scores):
             raise ValueError(f"all fits failed: {what}")
-        warnings.warn(
-            f"{what}; their scores are {self.error_score}", FitFailedWarning, stacklevel=3
-        )
+        warn(f"{what}; their scores are {self.error_score}", FitFailedWarning)
         for score in failed:
             score.test.update(dict.fromkeys(score.test, float(self.error_score)))
             score.train.update(dict.fromkeys(score.train, float(self.error_score)))

@@ -16,6 +16,8 @@ from sklearn.model_selection import (
     StratifiedShuffleSplit,
 )
 
+from dask_s3vm.interrupts import warn
+
 #: (row numbers to train on, row numbers held out), both ascending.
 Split = tuple[np.ndarray, np.ndarray]
 
@@ -169,10 +171,9 @@ class LabeledKFold(LabeledSplitter):
                 f"{whom} {least} labelled row(s): it cannot be held out and trained on; wanted at "
                 "least 2" + (", or stratify=False" if self.stratify else "")
             )
-        warnings.warn(
+        warn(
             f"{least} folds in place of n_splits={self.n_splits}: {whom} {least} labelled rows",
             UserWarning,
-            stacklevel=2,
         )
         return least
 

@@ -7,6 +7,12 @@ import pytest
 from dask_s3vm.datasets import make_g2c
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Each test has a working directory of its own: some look for what was left there."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def g2c():
     """300 rows of two clusters, and their labels 0 and 1, of which 12 are given."""

@@ -8,17 +8,18 @@ import sys
 import time
 
 import numpy as np
+import psutil
 import pytest
 from running import run
 
 from dask_s3vm import DAS3VM, load_model
 from dask_s3vm.checkpoints import holds_state
-from dask_s3vm.cli.signals import Stopped, stopping
+from dask_s3vm.cli.signals import BURST, SIGNALS, supervised
 
 
 def start(*args, log):
     """Start `dask-s3vm ARGS` in a process of its own, which writes its log to a file."""
-    command = [sys.executable, "-c", "from dask_s3vm.cli import main; main()", *map(str, args)]
+    command = [sys.executable, "-c", "from dask_s3vm.__main__ import main; main()", *map(str, args)]
     with log.open("wb") as stream:
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stream)
 
@@ -120,7 +121,7 @@ def test_a_stop_on_a_local_cluster_keeps_the_state(hard_rows, straight, tmp_path
     common = ["train", hard_rows, "--method", "da", "--positive-ratio", 0.5]
     kept = ["--checkpoint", tmp_path / "state", "--model", tmp_path / "m.npz"]
     log = tmp_path / "log"
-    command = [sys.executable, "-c", "from dask_s3vm.cli import main; main()"]
+    command = [sys.executable, "-c", "from dask_s3vm.__main__ import main; main()"]
     with log.open("wb") as stream:
         process = subprocess.Popen(
             [*command, *map(str, [*common, *kept, "--nworkers", 2])],
@@ -155,33 +156,88 @@ def test_a_method_that_keeps_no_state_says_so(g2c_file, tmp_path):
     assert "--checkpoint has no effect with --method rlsc" in done.output
 
 
-def test_one_signal_raises_and_others_are_ignored():
-    before = signal.getsignal(signal.SIGTERM)
+def ended(command, send):
+    """Exit code and messages of a command that runs in a process of its own, and gets signals."""
+    code = (
+        "import sys, threading, time, click\n"
+        "from dask_s3vm import __main__, cli, interrupts\n"
+        "from dask_s3vm.cli.signals import resumable\n"
+        "def wait(seconds, look):\n"
+        "    print('ready', flush=True)\n"
+        "    interrupts.sleep(seconds) if look else time.sleep(seconds)\n"
+        f"@click.command()\ndef probe():\n{command}\n"
+        "cli.main.get_command = lambda ctx, name: probe\n"
+        "sys.argv = ['dask-s3vm', 'probe']\n"
+        "__main__.main()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "ready\n"
+        send(process)
+        process.wait(120)
+        return process.returncode, process.stderr.read()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
 
-    def work():
-        try:
-            signal.raise_signal(signal.SIGTERM)
-        finally:
-            signal.raise_signal(signal.SIGINT)
-            signal.raise_signal(signal.SIGTERM)
 
-    with pytest.raises(Stopped) as caught, stopping():
-        work()
-    assert caught.value.number == signal.SIGTERM
-    assert caught.value.name == "SIGTERM"
-    assert isinstance(caught.value, KeyboardInterrupt)
-    assert signal.getsignal(signal.SIGTERM) is before
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_stops_where_it_looks(number):
+    code, said = ended("    wait(600, True)", lambda process: process.send_signal(number))
+    assert code == 128 + number
+    assert said == f"stopped by {signal.Signals(number).name}\n"
 
 
-def test_what_is_held_is_finished_first():
-    done = []
+def test_what_is_kept_is_told():
+    body = "    with resumable(lambda: True, 'more to come'):\n        wait(600, True)"
+    code, said = ended(body, lambda process: process.send_signal(signal.SIGTERM))
+    assert code == 75
+    assert said == "stopped by SIGTERM; more to come\n"
 
-    def write():
-        signal.raise_signal(signal.SIGTERM)
-        done.append("written")
 
-    with pytest.raises(Stopped), stopping() as stopper, stopper.held():
-        write()
-    assert done == ["written"]
-    with stopping() as stopper, stopper.held():
-        pass
+def test_a_command_that_does_not_look_is_ended():
+    body = "    with resumable(lambda: True, ''):\n        wait(600, False)"
+    began = time.monotonic()
+    code, said = ended(body, lambda process: process.send_signal(signal.SIGTERM))
+    assert code == 75
+    assert said == ""
+    assert time.monotonic() - began < 300
+
+
+def test_a_second_signal_ends_the_process_at_once():
+    def send(process):
+        process.send_signal(signal.SIGINT)
+        while process.poll() is None:  # signals of one burst count as one
+            time.sleep(2 * BURST)
+            process.send_signal(signal.SIGINT)
+
+    code, said = ended("    wait(600, False)", send)
+    assert code == 130
+    assert said == ""
+
+
+def test_children_are_ended_too(tmp_path):
+    body = (
+        "    import subprocess\n"
+        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"    open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
+        "    wait(600, False)"
+    )
+    code, _ = ended(body, lambda process: process.send_signal(signal.SIGTERM))
+    assert code == 143
+    child = int((tmp_path / "pid").read_text())
+    while psutil.pid_exists(child) and psutil.Process(child).status() != "zombie":
+        time.sleep(0.05)
+
+
+def test_handlers_are_put_back():
+    before = [signal.getsignal(number) for number in SIGNALS]
+    assert run("--help").exit_code == 0
+    assert supervised(lambda: 5) == 5
+    with pytest.raises(LookupError):
+        supervised(lambda: {}[1])
+    assert [signal.getsignal(number) for number in SIGNALS] == before

@@ -14,6 +14,12 @@ from sklearn.datasets import dump_svmlight_file
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Each test has a working directory of its own."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory):
     found = Processes(tmp_path_factory.mktemp("cluster"), {**os.environ, **SMALL})

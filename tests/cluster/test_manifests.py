@@ -14,7 +14,7 @@ def schema_of(kind):
 
     Kubernetes would drop such a field without a word.
     """
-    operator = pytest.importorskip("dask_kubernetes")
+    operator = pytest.importorskip("dask_kubernetes", reason="dask_kubernetes has the schema")
     path = Path(operator.__file__).parent / CHARTS / f"{kind.lower()}.yaml"
     definition = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     (version,) = definition["spec"]["versions"]

@@ -3,13 +3,13 @@
 import gc
 import os
 import signal
-import time
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from waiting import wait_until
 
 import dask_s3vm
 from dask_s3vm import L2SVM
@@ -40,13 +40,10 @@ def held(dask_worker):
 
 
 def assert_nothing_left(client):
-    deadline = time.monotonic() + 4
-    while time.monotonic() < deadline:
-        left = client.run(held)
-        if not client.futures and all(counts == (0, 0) for counts in left.values()):
-            return
-        time.sleep(0.05)
-    pytest.fail(f"left on the cluster: {left}, futures {list(client.futures)}")
+    wait_until(
+        lambda: not client.futures and all(n == (0, 0) for n in client.run(held).values()),
+        lambda: f"left on the cluster: {client.run(held)}, futures {list(client.futures)}",
+    )
 
 
 def test_a_fit_leaves_nothing_on_the_cluster(client, sparse_data, as_dask):
@@ -91,10 +88,10 @@ def test_during_a_fit_the_rows_are_there_once(client, sparse_data, as_dask):
     engine = ingest(as_dask(X, CHUNKS), y).place(np.array([0, 1]))
     try:
         assert isinstance(engine, ClusterEngine)
-        deadline = time.monotonic() + 5
-        while any(n for n, _ in client.run(results_beside_actors).values()):
-            assert time.monotonic() < deadline, client.run(results_beside_actors)
-            time.sleep(0.05)
+        wait_until(
+            lambda: not any(n for n, _ in client.run(results_beside_actors).values()),
+            lambda: client.run(results_beside_actors),
+        )
         assert sorted(n for _, n in client.run(results_beside_actors).values()) == [1, 1]
     finally:
         engine.close()
@@ -135,10 +132,8 @@ def test_no_worker_is_an_error_soon(sparse_data, as_dask):
         dask.config.set({"s3vm.connect-timeout": "0.5 s"}),
     ):
         for rows in (X, as_dask(X, CHUNKS)):
-            began = time.monotonic()
-            with pytest.raises(EngineError, match="has no worker"):
+            with pytest.raises(EngineError, match=r"has no worker \(waited 0\.5 s\)"):
                 L2SVM().fit(rows, y)
-            assert time.monotonic() - began < 5
 
 
 def test_an_error_in_an_operation_is_not_taken_for_a_lost_worker(client, sparse_data, as_dask):
@@ -209,7 +204,7 @@ def test_the_model_survives_a_killed_worker_bit_for_bit(
     params = {"lam": 1e-3, "tol": 1e-8, "kernel": kernel, "n_components": 40, "random_state": 0}
     with dask.config.set(scheduler="synchronous"):
         wanted = L2SVM(**params).fit(X, y)
-    mortal_client.wait_for_workers(2, timeout=30)
+    mortal_client.wait_for_workers(2)
     killer = KillOneWorker(mortal_client)
     rows = as_dask(X, CHUNKS) if kind == "dask" else X
     labels = da.from_array(y, chunks=100) if kind == "dask" else y

@@ -201,7 +201,7 @@ def test_a_lost_worker_changes_nothing(client, in_file):
         found = L2SVM(callbacks=killer, **params).fit(lazy, labels)
     assert killer.killed is not None
     assert bits(found) == bits(wanted)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2)
 
 
 @pytest.mark.cluster

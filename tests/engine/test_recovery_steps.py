@@ -75,7 +75,7 @@ def engine_with(monkeypatch):
         monkeypatch.setattr("dask_s3vm.engine.cluster.call_each", world.call_each)
         monkeypatch.setattr("dask_s3vm.engine.cluster.worker_threads", lambda *_: world.workers)
         monkeypatch.setattr("dask_s3vm.engine.cluster.check_versions", lambda *_: None)
-        monkeypatch.setattr("dask_s3vm.engine.budget.time.sleep", world.pauses.append)
+        monkeypatch.setattr("dask_s3vm.engine.budget.interrupts.sleep", world.pauses.append)
         client = types.SimpleNamespace(cancel=world.cancel, status="running")
         engine = ClusterEngine(client, world, LAYOUT)
         engine.prepare("state", "prepare")
@@ -279,7 +279,7 @@ def test_what_does_not_fit_after_a_loss_waits_for_a_replacement(engine_with, mon
 
     del world.workers["b"]
     monkeypatch.setattr(world, "build", too_much)
-    monkeypatch.setattr("dask_s3vm.engine.cluster.time.sleep", pause)
+    monkeypatch.setattr("dask_s3vm.engine.cluster.interrupts.sleep", pause)
     assert engine.step(lambda: engine.sum("op")) == (2,)
     assert world.built[1:] == [{"new": [1]}]
     world.losses, world.workers = [True], {"a": 1}

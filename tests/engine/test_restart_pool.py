@@ -3,12 +3,12 @@
 import gc
 import os
 import signal
-import time
 
 import dask
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from waiting import wait_until
 
 from dask_s3vm import S2RLSC, MaxMarginClustering
 from dask_s3vm.engine.pool import run_pool
@@ -50,15 +50,10 @@ def reference(rows):
     return found
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        "threads1",
-        "threads2",
-        "inproc",
-        pytest.param("processes", marks=pytest.mark.cluster),
-    ],
-)
+WORKERS = ["inproc", pytest.param("processes", marks=pytest.mark.cluster)]
+
+
+@pytest.fixture(scope="module", params=["threads1", "threads2", *WORKERS])
 def place(request):
     """A place for restarts to run; gives the client, if there is one."""
     if request.param.startswith("threads"):
@@ -86,15 +81,14 @@ def held(dask_worker):
     return len(dask_worker.data)
 
 
+@pytest.mark.parametrize("place", WORKERS, indirect=True)
 def test_nothing_is_left_on_the_workers(place, rows):
-    if place is None:
-        pytest.skip("no workers")
     S2RLSC(**PARAMS | {"patience": 2}).fit(*rows)
     gc.collect()
-    deadline = time.monotonic() + 5
-    while any(place.run(held).values()) or place.futures:
-        assert time.monotonic() < deadline, (place.run(held), list(place.futures))
-        time.sleep(0.05)
+    wait_until(
+        lambda: not any(place.run(held).values()) and not place.futures,
+        lambda: (place.run(held), list(place.futures)),
+    )
 
 
 def fail(shared, number):
@@ -171,7 +165,7 @@ def mortal_client(request):
 @pytest.mark.parametrize("mortal_client", [2], indirect=True)
 def test_a_killed_worker_changes_nothing(rows, reference, mortal_client):
     for kind, at in (("population", 3), ("shards", 10)):
-        mortal_client.wait_for_workers(2, timeout=30)
+        mortal_client.wait_for_workers(2)
         killer = KillOneWorker(mortal_client, at)
         model = S2RLSC(**PARAMS | KINDS[kind] | {"callbacks": killer}).fit(*rows)
         assert killer.killed is not None

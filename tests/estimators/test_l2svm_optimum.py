@@ -6,10 +6,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file, make_classification
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from dask_s3vm import L2SVM, l2svm_path
-from dask_s3vm.exceptions import ConvergenceWarning
 
 TIGHT = 1e-14
 

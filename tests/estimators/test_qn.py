@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
 from transductive_cases import assert_identical, assert_same, clusters, quiet
 
 from dask_s3vm import QNS3VM, load_model, save_model
-from dask_s3vm.exceptions import ConvergenceWarning
 
 pytestmark = quiet
 

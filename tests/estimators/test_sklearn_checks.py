@@ -16,6 +16,8 @@ from dask_s3vm import (
     SubmodularS3VM,
 )
 
+pytestmark = pytest.mark.usefixtures("array_api")
+
 # the equivalence of weights and repetitions is checked to 1e-7: solve that far
 ESTIMATORS = [
     L2SVM(tol=1e-16),

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 import sparse
 from distributed import Client, LocalCluster
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from transductive_cases import clusters
 
 from dask_s3vm import L2SVM, STARSVM, load_model, save_model
 from dask_s3vm.datasets import hide_labels, make_moons, make_text
-from dask_s3vm.exceptions import ConvergenceWarning
 
 SOLVERS = [{"sigma": 1.0}, {"sigma": 1.0, "solver": "sharded"}, {"kernel": "linear"}]
 each = pytest.mark.parametrize("params", SOLVERS, ids=["exact", "features", "linear"])

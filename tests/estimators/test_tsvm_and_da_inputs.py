@@ -177,7 +177,7 @@ def mortal_client():
 @pytest.mark.usefixtures("tiny_shards")
 def test_a_killed_worker_changes_no_bit(kind, mortal_client, many, reference, as_dask):
     X, y = many
-    mortal_client.wait_for_workers(2, timeout=30)
+    mortal_client.wait_for_workers(2)
     killer = KillOneWorker(mortal_client, at=30)
     rows = as_dask(X, (150, 150, 150, 150))
     found = fitted_bits(kind, rows, da.from_array(y, chunks=150), killer)

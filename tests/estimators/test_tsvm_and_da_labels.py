@@ -4,10 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from transductive_cases import assert_identical, both, clusters, each, quiet
 
 from dask_s3vm import DAS3VM, QNS3VM, TSVM
-from dask_s3vm.exceptions import ConvergenceWarning, RatioWarning
+from dask_s3vm.exceptions import RatioWarning
 from dask_s3vm.methods import alternation
 
 pytestmark = quiet

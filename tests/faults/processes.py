@@ -6,13 +6,11 @@ import multiprocessing
 import os
 import signal
 import tempfile
-import time
 
 from distributed import Client
+from waiting import LIMIT, receive, wait_until
 
-# one process that has imported everything, from which others are forked: a worker in a moment
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["distributed", "dask_s3vm.estimators"])
+_context = multiprocessing.get_context("forkserver")  # what it imports: tests/conftest.py
 
 
 def run_scheduler(pipe):
@@ -46,14 +44,17 @@ class Processes:
         self._folder = tempfile.TemporaryDirectory(prefix="s3vm-faults-")
         ours, theirs = _context.Pipe()
         self.scheduler = _context.Process(target=run_scheduler, args=(theirs,), daemon=True)
-        self.scheduler.start()
-        assert ours.poll(60), "no scheduler"
-        self.address = ours.recv()
         self.workers = []
         self.frozen = []
         self.n_faults = 0  # so far
-        for _ in range(n_workers):
-            self.start()
+        try:
+            self.scheduler.start()
+            self.address = receive(ours, self.scheduler)
+            for _ in range(n_workers):
+                self.start()
+        except BaseException:
+            self.close()
+            raise
 
     def start(self):
         """Start a worker, and do not wait for it."""
@@ -89,19 +90,19 @@ class Processes:
 
     def wait(self, client, n_workers):
         """Wait until the scheduler knows exactly so many workers."""
-        deadline = time.monotonic() + 60
-        while len(client.scheduler_info()["workers"]) != n_workers:
-            assert time.monotonic() < deadline, "workers do not come or go"
-            time.sleep(0.02)
+        wait_until(
+            lambda: len(client.scheduler_info()["workers"]) == n_workers,
+            lambda: f"workers do not come or go: {client.scheduler_info()['workers']}",
+        )
 
     def connect(self):
-        return Client(self.address, timeout=30, set_as_default=True)
+        return Client(self.address, timeout=LIMIT, set_as_default=True)
 
     def close(self):
         for process in [*self.workers, *self.frozen, self.scheduler]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-            process.join()
+            if process.pid is not None:
+                process.kill()
+                process.join()
         self._folder.cleanup()
 
 
@@ -109,20 +110,18 @@ def fit_elsewhere(address, method, pipe):
     import dask
     from cases import SMALL, fit, found
 
-    with dask.config.set(SMALL), Client(address, timeout=30):
+    with dask.config.set(SMALL), Client(address, timeout=LIMIT):
         pipe.send(found(fit(method)))
 
 
+@contextlib.contextmanager
 def in_process(address, method):
-    """Start a fit in another process; returns how to wait for what it found."""
+    """Run a fit in another process; gives a function that waits for what it found."""
     ours, theirs = _context.Pipe()
     process = _context.Process(target=fit_elsewhere, args=(address, method, theirs), daemon=True)
     process.start()
-
-    def result():
-        assert ours.poll(120), "no answer"
-        value = ours.recv()
+    try:
+        yield lambda: receive(ours, process)
+    finally:
+        process.kill()
         process.join()
-        return value
-
-    return result

@@ -11,6 +11,7 @@ import pytest
 from cases import METHODS, fit, found, reference
 from distributed import Client, LocalCluster
 from processes import Processes, in_process
+from waiting import LIMIT, wait_until
 
 from dask_s3vm.engine import cluster, placement
 from dask_s3vm.engine.ingest import ingest
@@ -43,13 +44,15 @@ def tasks(dask_scheduler):
 
 def assert_nothing_left(client):
     gc.collect()
-    deadline = time.monotonic() + 20
-    while True:
-        left = client.run(held), client.run_on_scheduler(tasks), list(client.futures)
-        if not any(map(any, left[0].values())) and not left[1] and not left[2]:
-            return
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+
+    def left():
+        return client.run(held), client.run_on_scheduler(tasks), list(client.futures)
+
+    def nothing():
+        on_workers, on_scheduler, futures = left()
+        return not any(map(any, on_workers.values())) and not on_scheduler and not futures
+
+    wait_until(nothing, left)
 
 
 @pytest.mark.parametrize("method", ["tsvm", "s2rlsc pool", "qp"])
@@ -78,9 +81,9 @@ def test_fits_of_two_processes_at_once_are_those_alone():
         with world.connect() as client:
             world.wait(client, 2)
             wanted = reference("tsvm")
-            other = in_process(world.address, "tsvm")
-            assert found(fit("tsvm")) == wanted
-            assert other() == wanted
+            with in_process(world.address, "tsvm") as other:
+                assert found(fit("tsvm")) == wanted
+                assert other() == wanted
             assert_nothing_left(client)
     finally:
         world.close()
@@ -137,17 +140,23 @@ def test_a_call_that_is_still_under_way_leaves_nothing(threads_client):
         with contextlib.suppress(EngineError):  # the group is closed before it has answered
             engine.each(sleep_in_shard)
 
+    UNDER_WAY.clear()
     caller = threading.Thread(target=call)
     caller.start()
-    time.sleep(0.05)
+    assert UNDER_WAY.wait(LIMIT)
     began = time.monotonic()
     engine.close()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < LIMIT / 3, "it waits for no timeout: these are LIMIT here"
     caller.join()
     assert_nothing_left(threads_client)
 
 
+#: The workers are in this process.
+UNDER_WAY = threading.Event()
+
+
 def sleep_in_shard(shard):
+    UNDER_WAY.set()
     time.sleep(0.3)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cases import Moments, fit, found, number_and_state, reference, remember
 from processes import Processes
+from waiting import LIMIT, wait_until
 
 from dask_s3vm import L2SVM
 from dask_s3vm.engine.ingest import ingest
@@ -17,8 +18,8 @@ from dask_s3vm.exceptions import EngineError, LineageError, SchedulerLostError, 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.faults, pytest.mark.usefixtures("impatient")]
 
-#: s3vm.scheduler-timeout here, and what a busy machine may add.
-STATED, MARGIN = 3.0, 40.0
+#: s3vm.scheduler-timeout once it is lost, and what a busy machine may add; others are longer.
+STATED, MARGIN = 1.0, 150.0
 
 
 @pytest.fixture
@@ -29,6 +30,12 @@ def doomed():
     processes.close()
 
 
+def be_impatient(client):
+    """Have STATED hold from now on: a busy scheduler is not a lost one before it is struck."""
+    dask.config.set({"s3vm.scheduler-timeout": STATED})  # the fixture `impatient` takes it back
+    client._timeout = STATED  # how long the client itself tries to connect again
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.parametrize(
     ("method", "moment"),
@@ -37,50 +44,53 @@ def doomed():
 def test_a_lost_scheduler_is_an_error_in_time(doomed, monkeypatch, how, method, moment):
     wanted = reference(method)
     moments = Moments(monkeypatch)
-    times = {"s3vm.scheduler-timeout": STATED}
     client = doomed.connect()
-    client._timeout = STATED  # how long the client itself tries to connect again
     try:
         doomed.wait(client, 2)
         began = []
+        # rounds go directly to the workers: nobody needs the scheduler any more, except to ask it
+        # about workers that are silent for a while, as they may be on a busy machine
+        needless = (how, moment) == (signal.SIGSTOP, ("training", 20))
 
         def strike():
             began.append(time.monotonic())
+            if not needless:
+                be_impatient(client)
             os.kill(doomed.scheduler.pid, how)
 
         moments.reset({moment: strike})
-        with dask.config.set(times):
-            if (how, moment) == (signal.SIGSTOP, ("training", 20)):
-                # rounds go directly to the workers: nobody needs the scheduler any more
-                assert found(fit(method)) == wanted
-            else:
-                with pytest.raises(SchedulerLostError, match="scheduler"):
-                    fit(method)
+        if needless:
+            monkeypatch.setattr("dask_s3vm.engine.watch.TICK", LIMIT)
+            assert found(fit(method)) == wanted
+        else:
+            with pytest.raises(SchedulerLostError, match="scheduler"):
+                fit(method)
         assert began
         assert time.monotonic() - began[0] < STATED + MARGIN
     finally:
-        if how == signal.SIGSTOP:
-            os.kill(doomed.scheduler.pid, signal.SIGKILL)
+        doomed.scheduler.kill()
         client.close()
 
 
 def test_a_new_cluster_goes_on_where_the_old_one_is_lost(doomed, monkeypatch):
     wanted = reference("l2svm")
     moments = Moments(monkeypatch)
-    with dask.config.set({"s3vm.scheduler-timeout": STATED}):
-        client = doomed.connect()
-        client._timeout = STATED
+    client = doomed.connect()
+    try:
         doomed.wait(client, 2)
-        moments.reset({("training", 10): lambda: os.kill(doomed.scheduler.pid, signal.SIGKILL)})
+        moments.reset({("training", 10): lambda: (be_impatient(client), doomed.scheduler.kill())})
         with pytest.raises(EngineError):
             fit("l2svm")
+    finally:
+        doomed.scheduler.kill()
         client.close()
-        other = Processes(2)
-        try:
-            with other.connect():
-                assert found(fit("l2svm")) == wanted
-        finally:
-            other.close()
+    dask.config.set({"s3vm.scheduler-timeout": LIMIT})
+    other = Processes(2)
+    try:
+        with other.connect():
+            assert found(fit("l2svm")) == wanted
+    finally:
+        other.close()
 
 
 def test_no_replacement_is_an_error_in_time(doomed, monkeypatch):
@@ -145,11 +155,12 @@ def test_workers_that_join_get_their_share_at_the_next_step(doomed):
             doomed.start()
             doomed.start()
             doomed.wait(client, 4)
-            deadline = time.monotonic() + 30
-            while len(engine._groups) < 4:
-                assert time.monotonic() < deadline, engine
-                got = engine.step(lambda: engine.each(number_and_state))
-                time.sleep(0.02)
+
+            def all_have_their_share():
+                engine.step(lambda: engine.each(number_and_state))
+                return len(engine._groups) == 4
+
+            wait_until(all_have_their_share, lambda: engine)
             got = engine.step(lambda: engine.each(number_and_state))
             assert got == [(number, 7) for number in range(engine.layout.n_shards)]
             assert before < engine.generation <= before + 2

@@ -20,15 +20,17 @@ def test_overlapping_threads_share_the_limit_and_the_last_one_lifts_it():
     def first():
         with one_blas_thread():
             first_in.set()
-            second_out.wait(10)
+            second_out.wait()
             seen.append(blas_threads())
 
     thread = threading.Thread(target=first)
     thread.start()
-    first_in.wait(10)
-    with one_blas_thread():
-        seen.append(blas_threads())
-    second_out.set()
-    thread.join(10)
+    first_in.wait()
+    try:
+        with one_blas_thread():
+            seen.append(blas_threads())
+    finally:
+        second_out.set()
+        thread.join()
     assert seen == [[1] * len(before)] * 2
     assert blas_threads() == before

@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from dask_s3vm.features import UnitScaler, unit_scaler
 
 
+@pytest.mark.usefixtures("array_api")
 @parametrize_with_checks([UnitScaler()])
 def test_sklearn_check(estimator, check):
     check(estimator)
