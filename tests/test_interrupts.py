@@ -23,6 +23,14 @@ from dask_s3vm.engine.pool import run_pool
 from dask_s3vm.interrupts import Interrupt, Work, check, interruptible
 
 
+@pytest.fixture(autouse=True)
+def hears_ctrl_c():
+    """A process that a script has started in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def work_of(function):
     interrupt = Interrupt()
     work = Work(function, interrupt)
