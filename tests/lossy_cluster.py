@@ -18,7 +18,7 @@ class Losses:
     """A real cluster engine over groups of this process; call number `at` meets a lost worker.
 
     There are three workers; the shards of a lost one go to those that are left, which keep theirs
-    with all row state of the half-done step, and to a new one.
+    with all row state, and to a new one.
     """
 
     def __init__(self, source, monkeypatch):
@@ -26,7 +26,6 @@ class Losses:
         self.calls, self.at = 0, None
         monkeypatch.setattr("dask_s3vm._config.elastic_interval", lambda: 0.0)
         monkeypatch.setattr(cluster, "call_all", self.call_all)
-        monkeypatch.setattr(cluster, "call_each", self.call_each)
         monkeypatch.setattr(cluster, "worker_threads", lambda *_: self.threads)
         monkeypatch.setattr(budget.interrupts, "sleep", lambda seconds: None)
         monkeypatch.setattr(member.distributed, "get_worker", self.worker)
@@ -41,7 +40,7 @@ class Losses:
         runs = first_runs(self.source.layout.n_shards, list(threads.values()))
         return {home: list(range(*run)) for home, run in zip(threads, runs, strict=False)}
 
-    def build(self, shards, threads, epoch):
+    def build(self, shards, threads):
         groups, n_shards = [], self.source.layout.n_shards
         for home, numbers in shards.items():
             fresh = []
@@ -51,29 +50,24 @@ class Losses:
                     Shard(old.number, old.start, old.n_features, old.rows, old.codes, old.weights)
                 )
             key = f"group-{len(self.actors)}"
-            self.actors[key] = Member(fresh, n_shards, 1, epoch)
+            self.actors[key] = Member(fresh, n_shards, 1)
             actor = types.SimpleNamespace(
                 member=self.actors[key], future=None, address=home, key=key, lost=False
             )
             groups.append(ActorGroup(actor, numbers, n_shards))
         return groups
 
-    def call_all(self, client, actors, method, args, patience=None):
+    def call_all(self, client, calls, method, patience=None):
         if method == "run":
             self.calls += 1
-            if self.calls == self.at:
-                for actor in actors[:-1]:  # they are done, the last one is gone
-                    getattr(actor.member, method)(*args)
-                actors[-1].lost = True
-                del self.threads[actors[-1].address]
+            if self.calls == self.at:  # the last one is gone; the others do their part
+                lost = calls[-1][0]
+                lost.lost = True
+                del self.threads[lost.address]
                 self.threads["new"] = 1
-                raise WorkerLostError("gone")
-        return [getattr(actor.member, method)(*args) for actor in actors]
-
-    def call_each(self, client, actors, method, args):
         return [
             WorkerLostError("gone") if actor.lost else getattr(actor.member, method)(*args)
-            for actor in actors
+            for actor, args in calls
         ]
 
     def engine(self, at=None):

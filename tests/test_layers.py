@@ -16,10 +16,12 @@ ALLOWED = {
     "engine": ["kernels", "engine", "_config", "exceptions", "interrupts", "_version"],
     "problems": [
         "kernels",
+        "engine.operations",
         "engine.protocol",
         "engine.shard",
         "engine.select",
         "engine.blocks.frozen",
+        "engine.checks.MAX_ENTRIES",
         "solvers.root",
         "features.blas",
         "problems",
@@ -130,6 +132,15 @@ def test_a_layer_imports_only_what_is_below(module):
     wrong = {name for name in own if not any(within(name, prefix) for prefix in allowed)}
     # `import dask_s3vm` is how a worker is asked for its version
     assert wrong <= ({"dask_s3vm"} if module == "engine/workers.py" else set())
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if m.startswith(("problems/", "solvers/", "methods/"))]
+)
+def test_recovery_belongs_to_the_engine(module):
+    words = ("generation", "epoch ", "transaction", "WorkerLost", "engine.step", "a lost worker")
+    text = (ROOT / module).read_text()
+    assert not [word for word in words if word in text]
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("solvers/")])

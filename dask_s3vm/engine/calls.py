@@ -19,9 +19,6 @@ from dask_s3vm import _config
 from dask_s3vm.engine.watch import Watch, gathered, in_loop, tick
 from dask_s3vm.exceptions import EngineError, WorkerLostError
 
-#: False only to measure what the watch costs.
-WATCHED = True
-
 #: Seconds after which to look, for the first time, whether an actor that has not answered is lost.
 FIRST_LOOK = 0.05
 
@@ -86,68 +83,55 @@ def remote_actors(
 
 def call_all(
     client: distributed.Client,
-    actors: Sequence[RemoteActor],
+    calls: Sequence[tuple[RemoteActor, tuple[Any, ...]]],
     method: str,
-    args: tuple[Any, ...],
     patience: float | None = None,
 ) -> list[Any]:
-    """Call a method of every actor at once; answers in their order.
+    """Call a method of several actors at once; answers in their order.
 
+    The answer of an actor whose worker is lost is its `WorkerLostError`; what a method raises is
+    raised.
+
+    calls : actors, and the arguments for each.
     patience : seconds after which to raise `TimeoutError`; None for those of the watch.
     """
-    return in_loop(client, _call_all, client, actors, method, args, patience=patience)
-
-
-def call_each(
-    client: distributed.Client, actors: Sequence[RemoteActor], method: str, args: tuple[Any, ...]
-) -> list[Any]:
-    """As `call_all`, but a lost worker is an answer: its `WorkerLostError`."""
-    return in_loop(client, _call_each, client, actors, method, args)
+    return in_loop(client, _call_all, client, calls, method, patience=patience)
 
 
 async def _call_all(
-    client: distributed.Client, actors: Sequence[RemoteActor], method: str, args: tuple[Any, ...]
+    client: distributed.Client,
+    calls: Sequence[tuple[RemoteActor, tuple[Any, ...]]],
+    method: str,
 ) -> list[Any]:
-    if not WATCHED:
-        return await asyncio.gather(*(actor.call(method, args) for actor in actors))
-    for actor in actors:
-        if actor.lost():
-            raise WorkerLostError(f"worker {actor.address} is gone")
-    calls = [asyncio.ensure_future(actor.call(method, args)) for actor in actors]
-    pending, watch, pause = set(calls), None, FIRST_LOOK
+    tasks = {asyncio.ensure_future(_answer(actor, method, args)): actor for actor, args in calls}
+    order, lost = list(tasks), dict[asyncio.Future[Any], WorkerLostError]()
+    pending, watch, pause = set(tasks), None, FIRST_LOOK
+    while pending:
+        done, pending = await asyncio.wait(
+            pending, timeout=pause, return_when=asyncio.FIRST_EXCEPTION
+        )
+        for task in done:
+            task.result()
+        # a call to a dead worker may be trying to connect for long
+        gone = {tasks[task].address for task in pending if tasks[task].lost()}
+        if pending and pause >= tick():
+            watch = watch or Watch(client)
+            gone |= await watch.look({tasks[task].address for task in pending})
+        for task in [task for task in pending if tasks[task].address in gone]:
+            task.cancel()
+            pending.discard(task)
+            lost[task] = WorkerLostError(f"worker {tasks[task].address} is gone")
+        pause = min(2.0 * pause, tick())
+    return [lost[task] if task in lost else task.result() for task in order]
+
+
+async def _answer(actor: RemoteActor, method: str, args: tuple[Any, ...]) -> Any:
+    if actor.lost():
+        return WorkerLostError(f"worker {actor.address} is gone")
     try:
-        while pending:
-            done, pending = await asyncio.wait(
-                pending, timeout=pause, return_when=asyncio.FIRST_EXCEPTION
-            )
-            for call in done:
-                call.result()
-            if not pending:
-                break
-            waited = [actor for actor, call in zip(actors, calls, strict=True) if call in pending]
-            for actor in waited:  # a call to a dead worker may be trying to connect for long
-                if actor.lost():
-                    raise WorkerLostError(f"worker {actor.address} is gone")
-            if pause >= tick():
-                watch = watch or Watch(client)
-                await watch.look({actor.address for actor in waited})
-            pause = min(2.0 * pause, tick())
-    finally:
-        for call in pending:
-            call.cancel()
-    return [call.result() for call in calls]
-
-
-async def _call_each(
-    client: distributed.Client, actors: Sequence[RemoteActor], method: str, args: tuple[Any, ...]
-) -> list[Any]:
-    async def one(actor: RemoteActor) -> Any:
-        try:
-            return (await _call_all(client, [actor], method, args))[0]
-        except WorkerLostError as error:
-            return error
-
-    return await asyncio.gather(*(one(actor) for actor in actors))
+        return await actor.call(method, args)
+    except WorkerLostError as error:
+        return error
 
 
 async def _reachable(client: distributed.Client, addresses: set[str]) -> dict[str, bool]:

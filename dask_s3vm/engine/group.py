@@ -1,15 +1,13 @@
 """The shards of one process, and the threads that run over them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from dask_s3vm.engine import memory
+from dask_s3vm.engine.operations import Operation
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.engine.tree import Parts, TreeSum, cover_all
-
-#: What a round runs on a shard: op(shard, *args).
-Operation = Callable[..., Any]
 
 
 class Group:
@@ -35,30 +33,31 @@ class Group:
         """The shards, in order."""
         return self._shards
 
-    def sum(self, op: Operation, *args: Any) -> Parts:
-        """Run `op` on every shard and add up the subtrees that this group holds whole.
+    def sum(self, op: Operation, *args: Any, numbers: Sequence[int] | None = None) -> Parts:
+        """Run `op` on every shard, or on some, and add up the subtrees that these make up.
 
         Returns the parts of these nodes one after another, in the order of `cover`: a flat tuple,
         because dask takes a millisecond longer to send a nested one.
         """
-        sums = [TreeSum(node) for node in self._nodes]
+        nodes = self._nodes if numbers is None else cover_all(numbers, self._n_shards)
+        sums = [TreeSum(node) for node in nodes]
         by_shard = {number: tree for tree in sums for number in range(*tree.top)}
 
         def work(shard: Shard) -> None:
             by_shard[shard.number].put((shard.number, shard.number + 1), op(shard, *args))
 
-        self._spread(work)
+        self._spread(work, numbers)
         return tuple(part for tree in sums for part in tree.total())
 
-    def each(self, op: Operation, *args: Any) -> list[Any]:
-        """Run `op` on every shard and return what it gives, in the order of the shards."""
+    def each(self, op: Operation, *args: Any, numbers: Sequence[int] | None = None) -> list[Any]:
+        """Run `op` on every shard, or on some; what it gives, in the order of the shards."""
         results: dict[int, Any] = {}
 
         def work(shard: Shard) -> None:
             results[shard.number] = op(shard, *args)
 
-        self._spread(work)
-        return [results[shard.number] for shard in self._shards]
+        self._spread(work, numbers)
+        return [results[number] for number in sorted(results)]
 
     def close(self) -> None:
         """Let go of rows and threads."""
@@ -74,9 +73,13 @@ class Group:
         if self._helpers > 0 and self._pool is None:
             self._pool = ThreadPoolExecutor(self._n_threads - 1, thread_name_prefix="s3vm")
 
-    def _spread(self, work: Callable[[Shard], None]) -> None:
-        """Share the shards out to the threads, this one included."""
-        queue = iter(self._shards)
+    def _spread(self, work: Callable[[Shard], None], numbers: Sequence[int] | None = None) -> None:
+        """Share the shards, or some, out to the threads, this one included."""
+        shards = self._shards
+        if numbers is not None:
+            chosen = set(numbers)
+            shards = [shard for shard in shards if shard.number in chosen]
+        queue = iter(shards)
         if self._pool is None:
             _drain(queue, work)
             return

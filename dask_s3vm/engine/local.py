@@ -1,16 +1,14 @@
 """An engine in this process: one group, its threads."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from dask_s3vm import interrupts
-from dask_s3vm.engine.group import Group, Operation
+from dask_s3vm.engine.group import Group
+from dask_s3vm.engine.operations import Operation
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.shard import Shard, drop_state
 from dask_s3vm.engine.tree import Parts
-
-T = TypeVar("T")
 
 
 class LocalEngine:
@@ -23,7 +21,6 @@ class LocalEngine:
         self.layout = layout
         self.n_threads = n_threads
         self.rounds = 0
-        self.generation = 0
         self._group = Group(shards, len(shards), n_threads)
 
     def sum(self, op: Operation, *args: Any) -> Parts:
@@ -38,12 +35,8 @@ class LocalEngine:
         self.rounds += 1
         return self._group.each(op, *args)
 
-    def prepare(self, name: str, op: Operation, *args: Any) -> None:
-        """See `Engine.prepare`; rows in this process are never lost."""
-        self.each(op, *args)
-
     def remember(self, name: str, op: Operation, *args: Any) -> None:
-        """See `Engine.remember`; nothing is ever to be put back."""
+        """See `Engine.remember`; rows in this process are never lost."""
 
     def forget(self) -> None:
         """See `Engine.forget`."""
@@ -52,13 +45,6 @@ class LocalEngine:
     def held(self) -> "HeldRows":
         """Return the rows, for engines that share them."""
         return HeldRows(self._group.shards, self.layout)
-
-    def step(self, advance: Callable[[], T]) -> T:
-        """See `Engine.step`."""
-        return advance()
-
-    def progress(self) -> None:
-        """See `Engine.progress`; nothing is ever tried again."""
 
     def close(self) -> None:
         """See `Engine.close`."""

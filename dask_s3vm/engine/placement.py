@@ -268,13 +268,13 @@ class _Maker:
             shards[home] = list(range(first, stop))
         return shards
 
-    def build(self, shards: Holdings, threads: dict[str, int], epoch: int) -> list[ActorGroup]:
+    def build(self, shards: Holdings, threads: dict[str, int]) -> list[ActorGroup]:
         """Build shards where they are to be, from the blocks that they need and no others."""
         limits = worker_limits(self._client, threads)  # fewer workers, after a loss
         check_room(DataSize.of(self._source.facts), limits, threads, self._layout.mapped)
         futures: list[distributed.Future] = []
         try:
-            for actor in self._submit(shards, threads, epoch):
+            for actor in self._submit(shards, threads):
                 futures.append(actor)
             actors = remote_actors(self._client, futures)
             self._source.found()
@@ -292,9 +292,7 @@ class _Maker:
             for actor, numbers in zip(actors, shards.values(), strict=True)
         ]
 
-    def _submit(
-        self, shards: Holdings, threads: dict[str, int], epoch: int
-    ) -> Iterator[distributed.Future]:
+    def _submit(self, shards: Holdings, threads: dict[str, int]) -> Iterator[distributed.Future]:
         """Start building shards and groups; the blocks go as soon as nothing needs them."""
         client, layout, starts = self._client, self._layout, self._layout.starts
         numbers = [number for own in shards.values() for number in own]
@@ -331,7 +329,6 @@ class _Maker:
                 built,
                 layout.n_shards,
                 threads[home],
-                epoch,
                 key=f"s3vm-group-{token}-{own[0]}",
                 actor=True,
                 **here,

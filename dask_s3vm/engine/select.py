@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dask_s3vm.engine.operations import Uses, operation, uses_of
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 
@@ -126,6 +127,13 @@ def _pick(engine: Engine, k: int, n: int, low: int, shift: int) -> Ranked:
 # The candidates that are left, as (keys, rows) per list, wait in `state` for the next round.
 
 
+def _uses_of_lists(lists: tuple[ValuesOf, ...], args: tuple[Any, ...]) -> Uses:
+    """Candidates are made from what the lists of values are made from."""
+    reads = [name for values_of in lists for name in uses_of(values_of, args).reads]
+    return Uses(sets="candidates", reads=tuple(dict.fromkeys(reads)))
+
+
+@operation(uses=_uses_of_lists)
 def _first_histograms(
     shard: Shard, lists: tuple[ValuesOf, ...], args: tuple[Any, ...]
 ) -> tuple[np.ndarray, ...]:
@@ -138,6 +146,7 @@ def _first_histograms(
     return tuple(_digit_counts(keys, 64, _BITS) for keys, _ in held)
 
 
+@operation(changes="candidates")
 def _histograms(
     shard: Shard, n_lists: int, low: int, shift: int, width: int
 ) -> tuple[np.ndarray, ...]:
@@ -147,6 +156,7 @@ def _histograms(
     )
 
 
+@operation(reads=["candidates"])
 def _take_candidates(
     shard: Shard, n_lists: int, low: int, shift: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -156,11 +166,13 @@ def _take_candidates(
     return [(keys, rows.astype(np.int64) + shard.start) for keys, rows in held]
 
 
+@operation(changes="candidates")
 def _tie_count(shard: Shard, low: int) -> int:
     ((keys, _),) = _narrowed(shard, 1, low, 0)
     return len(keys)
 
 
+@operation(reads=["candidates"])
 def _tied_row(shard: Shard, number: int, k: int) -> int:
     ((_, rows),) = shard.state.pop("candidates")
     return int(rows[k]) + shard.start if shard.number == number else -1

@@ -21,6 +21,7 @@ from dask_s3vm.engine.blocks import (
     stack_rows,
 )
 from dask_s3vm.engine.mapped import MappedRows
+from dask_s3vm.engine.operations import operation
 from dask_s3vm.kernels.rows import CSR, Rows, load_pair, new_pair, pair_output
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def drop_state(shard: Shard) -> None:
     shard.state.clear()
 
 
+@operation(sets="held out")
 def hold_out(shard: Shard, rows: np.ndarray) -> None:
     """Give some rows weight 0, which is as if they were not there; all others have their own.
 

@@ -26,9 +26,6 @@ T = TypeVar("T")
 #: Longest time between two looks, in seconds.
 TICK = 2.0
 
-#: False only to measure what the watch costs.
-WATCHED = True
-
 _background: set[asyncio.Future[Any]] = set()
 
 
@@ -74,12 +71,13 @@ def in_loop(
 def watched(
     client: distributed.Client,
     start: Callable[[], Awaitable[T]],
-    concerned: Collection[str] | None = None,
+    concerned: Collection[str] = (),
 ) -> T:
     """Wait for what `start` starts in the client's event loop.
 
-    Raises `SchedulerLostError` if the scheduler does not answer, `WorkerLostError` if a worker
-    falls silent meanwhile: any, or one of those concerned.
+    Raises `SchedulerLostError` if the scheduler does not answer, and `WorkerLostError` if a worker
+    is lost meanwhile that is concerned, or works for this client. Other workers of the cluster may
+    be at work for somebody else: they are not ours to judge.
     """
     return in_loop(client, _watched, client, start, concerned)
 
@@ -87,15 +85,15 @@ def watched(
 async def _watched(
     client: distributed.Client,
     start: Callable[[], Awaitable[T]],
-    concerned: Collection[str] | None,
+    concerned: Collection[str],
 ) -> T:
-    if not WATCHED:
-        return await start()
     task = asyncio.ensure_future(start())
     watch = Watch(client)
     try:
         while not (await asyncio.wait([task], timeout=tick()))[0]:
-            await watch.look(concerned)
+            lost = await watch.look(concerned)
+            if lost:
+                raise WorkerLostError(f"worker {min(lost)} has left the cluster, or fell silent")
         return task.result()
     finally:
         task.cancel()
@@ -142,33 +140,44 @@ class Watch:
         #: by worker: when it was last heard, by the scheduler's clock; since when we know, by ours
         self._heard: dict[str, tuple[float, float]] = {}
 
-    async def look(self, concerned: Collection[str] | None = None) -> None:
-        """Raise `WorkerLostError` if a worker is silent: any, or one of those concerned.
+    async def look(self, concerned: Collection[str] = ()) -> set[str]:
+        """Find workers that are lost: those concerned that have left, or are silent.
 
-        So it does if one of these has left. One that is silent is removed from the cluster, as dask
-        would do by itself after `worker-ttl`: its tasks go to others.
+        Silent workers that have something to do for this client count as well. One that is silent
+        is removed from the cluster, as dask would do by itself after `worker-ttl`: its tasks go to
+        others.
         """
         workers = (await _ask(self._client))["workers"]
-        for address in concerned or ():
-            if address not in workers:  # somebody else has removed it, and it may still be silent
-                raise WorkerLostError(f"worker {address} has left the cluster")
-        now = time.monotonic()
-        silent = []
+        lost = {address for address in concerned if address not in workers}
+        silent = self._silent(workers)
+        ours = silent.intersection(concerned)
+        if silent - ours:
+            ours |= await self._working_for_us(silent - ours)
+        for address in ours:
+            await self._remove(address, workers[address].get("nanny"))
+        return lost | ours
+
+    def _silent(self, workers: dict[str, Any]) -> set[str]:
+        """Workers that the scheduler has not heard for long, by our clock."""
+        now, silent = time.monotonic(), set()
         for address, about in workers.items():
             seen, since = self._heard.get(address, (None, now))
             if seen != about["last_seen"]:
                 self._heard[address] = (about["last_seen"], now)
             elif now - since > _config.worker_timeout():
-                silent.append(address)
-        if concerned is not None:
-            silent = [address for address in silent if address in concerned]
-        for address in silent:
-            await self._remove(address, workers[address].get("nanny"))
-        if silent:
-            raise WorkerLostError(
-                f"worker {silent[0]} has been silent for {_config.worker_timeout():g} s "
-                "(s3vm.worker-timeout)"
+                silent.add(address)
+        return silent
+
+    async def _working_for_us(self, workers: set[str]) -> set[str]:
+        """Which of some workers process or hold what this client waits for."""
+        try:
+            found = await self._client._run_on_scheduler(
+                working_for, self._client.id, sorted(workers)
             )
+        except Exception as error:  # a scheduler need not have this package
+            logger.debug("silent workers are left alone: %r", error)
+            return set()
+        return set(found)
 
     async def _remove(self, address: str, nanny: str | None) -> None:
         logger.warning("worker %s is silent: removed from the cluster", address)
@@ -186,3 +195,24 @@ class Watch:
 async def _restart(client: distributed.Client, nanny: str) -> None:
     with contextlib.suppress(Exception):  # a service to the cluster; the fit goes on without
         await asyncio.wait_for(client.rpc(nanny).kill(reason="s3vm-silent"), 30.0)
+
+
+def working_for(client: str, workers: list[str], dask_scheduler: Any = None) -> list[str]:
+    """Workers, of some, with a task that a client wants or that leads to one. For the scheduler."""
+
+    def is_wanted(task: Any) -> bool:
+        stack, seen = [task], set()
+        while stack:
+            one = stack.pop()
+            if any(state.client_key == client for state in one.who_wants or ()):
+                return True
+            seen.add(one)
+            stack += [other for other in one.dependents if other not in seen]
+        return False
+
+    states = [dask_scheduler.workers[address] for address in workers]
+    return [
+        state.address
+        for state in states
+        if any(map(is_wanted, {*state.processing, *state.has_what}))
+    ]

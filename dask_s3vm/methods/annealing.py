@@ -123,6 +123,8 @@ class _Path:
         self.seed: Seed
         self._nu = 0.0
         self._point: AnnealedPoint
+        #: evaluated since the last one that was accepted, and that one
+        self._trials: list[AnnealedPoint] = []
         self._best: tuple[float, np.ndarray] | None = None
         self._name = f"class {task.positive}/path"
         self._history = history
@@ -149,8 +151,10 @@ class _Path:
             self._temperature, self._nu = kept["temperature"], kept["nu"]
             self._best = kept["best_objective"], kept["best_w"]
         for passed in range(number + 1, MAX_TEMPERATURES + 1):
+            self._trials = []
             found = minimise(self._evaluate, v, memory, 0.0, self._rests, self._most)
             v = found.x
+            self._accept(found.value)
             if self._is_undecided():
                 self.seed = Seed(self._temperature, v / self._scale)
             self._report.temperature(self._temperature, self._point, found.n_evaluations)
@@ -178,16 +182,23 @@ class _Path:
     def _evaluate(self, v: np.ndarray) -> tuple[float, np.ndarray]:
         """F_T and its gradient in scaled variables."""
         point = self._problem.evaluate(v / self._scale, self._temperature, self._nu)
-        self._nu, self._point = point.nu, point
+        self._nu = point.nu
+        self._trials.append(point)
         if self._best is None or point.objective < self._best[0]:
             self._best = point.objective, point.w
         return point.value, point.gradient / self._scale
 
     def _rests(self, value: float, gradient: np.ndarray) -> bool:
-        """Whether w is near a minimum at this temperature."""
+        """Whether w, of this value, is near a minimum at this temperature."""
+        self._accept(value)
         gradient = gradient * self._scale
         gap = dot(gradient, gradient) / (2.0 * self._problem.lam)
         return gap <= (ROUGH if self._is_undecided() else self._rest) * self._point.objective
+
+    def _accept(self, value: float) -> None:
+        """Tell the trial that a line search has accepted from the others, by its value."""
+        self._point = next(point for point in reversed(self._trials) if point.value == value)
+        self._trials = [self._point]
 
     def _is_undecided(self) -> bool:
         return self._point.entropy > UNDECIDED * self._most_entropy
@@ -224,9 +235,10 @@ def _descend(
 
     if kept is None:
         problem.set_unlabeled_cost(settings.lam_unlabeled / task.unlabeled_weight)
-        problem.step(
-            lambda: problem.assign_sides(w) if mixed else problem.assign(w, task.n_positive)
-        )
+        if mixed:
+            problem.assign_sides(w)
+        else:
+            problem.assign(w, task.n_positive)
         state.arrive_at(w)
     else:
         state.go_on_from(kept["alternation"])

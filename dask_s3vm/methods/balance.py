@@ -10,13 +10,13 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
-from dask_s3vm.problems.switching import falling_outputs
-from dask_s3vm.problems.transductive import all_outputs, count_positive
+from dask_s3vm.problems.switching import falling_outputs, set_outputs
+from dask_s3vm.problems.transductive import count_positive
 
 
 def n_predicted_positive(engine: Engine, w: np.ndarray, bias: float) -> int:
     """Number of unlabelled rows with a positive output at w. Costs: 1 round, 1 pass."""
-    (n,) = engine.step(lambda: engine.sum(count_positive, w, bias))
+    (n,) = engine.sum(count_positive, w, bias)
     return int(n)
 
 
@@ -49,15 +49,11 @@ def ratio_threshold(
 
     The middle between the last row above and the first below. Costs: 5-9 rounds, 1 pass.
     """
-
-    def find() -> float:
-        engine.each(all_outputs, w, bias)
-        last = select(engine, max(n_positive - 1, 0), falling_outputs, 0)
-        first = select(engine, min(n_positive, n_unlabeled - 1), falling_outputs, 0)
-        if n_positive == 0:
-            return -last.value + _clear_of(last.value)
-        if n_positive == n_unlabeled:
-            return -first.value - _clear_of(first.value)
-        return -0.5 * (last.value + first.value)
-
-    return engine.step(find)
+    engine.each(set_outputs, w, bias)
+    last = select(engine, max(n_positive - 1, 0), falling_outputs)
+    first = select(engine, min(n_positive, n_unlabeled - 1), falling_outputs)
+    if n_positive == 0:
+        return -last.value + _clear_of(last.value)
+    if n_positive == n_unlabeled:
+        return -first.value - _clear_of(first.value)
+    return -0.5 * (last.value + first.value)

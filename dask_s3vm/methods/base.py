@@ -136,10 +136,6 @@ class History:
         """Whether it is time for a state that takes some work to collect."""
         return self._keeper.due
 
-    def rewind(self) -> None:
-        """Forget the rows after the last state that was kept."""
-        self.rows[:] = self._keeper.last.history
-
 
 def solved_once(
     history: History, name: str, solve: Callable[[], "BinarySolution"]
@@ -154,7 +150,7 @@ def solved_once(
 
 def class_totals(engine: Engine, n_classes: int) -> ClassTotals:
     """Count the labels. Costs: 1 round, no pass over the rows."""
-    counts, weights = engine.step(lambda: engine.sum(count_labels, n_classes))
+    counts, weights = engine.sum(count_labels, n_classes)
     return ClassTotals(counts[:-1], weights[:-1], int(counts[-1]), float(weights[-1]))
 
 

@@ -64,7 +64,7 @@ def split_rows(
         members = labels == parent
         n_members = int(np.count_nonzero(members))
         bits = [np.packbits(members[low:high]) for low, high in _edges(engine)]
-        engine.prepare("squares", least_squares.set_members, bits, 1.0 / n_members)
+        engine.each(least_squares.set_members, bits, 1.0 / n_members)
         rows = decompose_rows(engine, settings.bias, [1], settings.center)
         own = replace(search, seed=_child(search.seed, number))
         found = LabelSearch(rows, settings.lam, n_members, settings.placement).run(

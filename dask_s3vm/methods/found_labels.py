@@ -98,15 +98,11 @@ def classes_of_rows(
     Directions are moved so that the last row that its class would claim has product 0. Costs: 3-5
     rounds and 2 passes per binary problem.
     """
-
-    def assign() -> list[np.ndarray]:
-        directions = []
-        for task, one in zip(tasks, found, strict=True):
-            moved = one.direction.copy()
-            last = max(task.n_positive - 1, 0)
-            moved[-1] -= select(engine, last, score_directions, one.direction).value
-            directions.append(moved)
-        bits, positives = [one.bits for one in found], [task.positive for task in tasks]
-        return engine.each(class_numbers, np.stack(directions), bits, positives)
-
-    return np.concatenate(engine.step(assign))
+    directions = []
+    for task, one in zip(tasks, found, strict=True):
+        moved = one.direction.copy()
+        last = max(task.n_positive - 1, 0)
+        moved[-1] -= select(engine, last, score_directions, one.direction).value
+        directions.append(moved)
+    bits, positives = [one.bits for one in found], [task.positive for task in tasks]
+    return np.concatenate(engine.each(class_numbers, np.stack(directions), bits, positives))

@@ -17,7 +17,6 @@ from dask_s3vm.methods.base import (
     collect,
     solved_once,
 )
-from dask_s3vm.problems.base import Point
 from dask_s3vm.problems.l2svm import L2SVMProblem
 from dask_s3vm.problems.quadratic import QuadraticProblem
 from dask_s3vm.solvers.newton import NewtonResult, NewtonState, NewtonStep, finite_newton, go_on
@@ -125,7 +124,6 @@ def resumable_newton(
 
     kept = history.kept(name)
     if kept is None:
-        start = problem.step(lambda: problem.evaluate(w))
-        return finite_newton(problem, start, tol, max_iter, on_step, on_state=keep)
-    state = NewtonState(**(kept | {"point": Point.of_state(kept["point"])}))
+        return finite_newton(problem, problem.evaluate(w), tol, max_iter, on_step, on_state=keep)
+    state = NewtonState(**(kept | {"point": problem.restored(kept["point"])}))
     return go_on(problem, state, tol, max_iter, on_step, on_state=keep)

@@ -12,7 +12,7 @@ Several starts: P = r, and the best vertices for random directions.
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -53,16 +53,14 @@ def solve_programme(
 
     `history` takes one row per step.
     """
-    sums = engine.step(
-        lambda: label_sums(engine, task.positive, task.costs, settings.cost, settings.center)
-    )
+    sums = label_sums(engine, task.positive, task.costs, settings.cost, settings.center)
     programme = LabelProgramme(engine, sums, task.ratio)
     run = _Run(programme, task.positive, history)
     for number in range(run.next_start, 1 + len(settings.seeds)):
         run.descend(_start(programme, settings.seeds, number))
     found = run.best
     assert found is not None, "there is always a first start"
-    bits = engine.step(lambda: programme.bits(found))
+    bits = programme.bits(found)
     return FoundLabels(bits, found.value, sums.direction(found.raw), run.n_steps)
 
 
@@ -109,7 +107,7 @@ def _start(
     layout = programme.engine.layout
     drawn = np.random.default_rng(seeds[number - 1]).normal(size=layout.n_features)
     direction = layout.to_internal(np.append(drawn, 0.0))
-    return programme.engine.step(lambda: programme.vertex(direction))
+    return programme.vertex(direction)
 
 
 def _descend(
@@ -119,8 +117,7 @@ def _descend(
     point = start
     for _ in range(MAX_STEPS):
         began = time.perf_counter()
-        origin = point
-        point, event, swaps = programme.engine.step(lambda at=origin: _step(programme, at))  # type: ignore[misc]
+        point, event, swaps = _step(programme, point)
         row = {
             "event": event,
             "objective": point.value,
@@ -132,10 +129,9 @@ def _descend(
             return
 
 
-def _step(programme: LabelProgramme, origin: ProgrammePoint) -> tuple[ProgrammePoint, str, int]:
+def _step(programme: LabelProgramme, point: ProgrammePoint) -> tuple[ProgrammePoint, str, int]:
     """Go to the best vertex, else swap pairs, else rest."""
     sums = programme.sums
-    point = programme.current(origin)
     small = SMALL * sums.scale(point.raw)
     trial = programme.vertex(sums.direction(point.raw), beside=point)
     if point.vertex is None or trial.value < point.value - small:
@@ -147,4 +143,4 @@ def _step(programme: LabelProgramme, origin: ProgrammePoint) -> tuple[ProgrammeP
             trial = programme.moved(point, near, p)
             if trial.value < point.value:
                 return trial, "swap", swaps
-    return replace(point), "rest", 0
+    return point, "rest", 0

@@ -8,7 +8,6 @@ gives the leave-one-out errors of all of them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -56,15 +55,11 @@ def decompose_rows(
     Costs: 1 round, 1 pass with d^2 operations a row; d^2 numbers from each group. With `center` one
     more round and pass.
     """
-
-    def reduce() -> tuple[Any, ...]:
-        origin = np.zeros(engine.layout.n_features)
-        if center:  # first: to take it off the products would lose digits of rows far away
-            sums, weight = engine.sum(least_squares.row_sums)
-            origin = sums / weight
-        return origin, *engine.sum(least_squares.gram_block, list(positives), origin)
-
-    origin, gram, moments, total = engine.step(reduce)
+    origin = np.zeros(engine.layout.n_features)
+    if center:  # first: to take it off the products would lose digits of rows far away
+        sums, weight = engine.sum(least_squares.row_sums)
+        origin = sums / weight
+    gram, moments, total = engine.sum(least_squares.gram_block, list(positives), origin)
     gram[-1, :] *= float(bias)
     gram[:, -1] *= float(bias)
     with one_blas_thread():
@@ -89,7 +84,7 @@ def train_rlsc(
     Costs: 3 rounds, 2 passes, whatever the number of lams.
     """
     positives = [1] if len(costs) == 2 else list(range(len(costs)))
-    engine.prepare("squares", least_squares.set_squares, np.append(costs, 0.0))
+    engine.each(least_squares.set_squares, np.append(costs, 0.0))
     rows = decompose_rows(engine, bias, positives)
     spectrum = rows.spectrum
     with one_blas_thread():
@@ -97,16 +92,9 @@ def train_rlsc(
         sides = [spectrum.coordinates(rows.moments, lam) for lam in lams]
     inverses = np.stack([1.0 / (spectrum.values + lam) for lam in lams])
 
-    def leave_out() -> tuple[Any, ...]:
-        return engine.sum(
-            least_squares.leave_one_out,
-            spectrum.vectors,
-            inverses,
-            weights,
-            list(positives),
-        )
-
-    loss, errors = engine.step(leave_out)
+    loss, errors = engine.sum(
+        least_squares.leave_one_out, spectrum.vectors, inverses, weights, list(positives)
+    )
     solutions = []
     for number in range(len(lams)):
         fitness = rows.total - np.add.reduce(np.square(sides[number]), axis=0)

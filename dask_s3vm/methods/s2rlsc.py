@@ -57,7 +57,7 @@ def prepare_rows(
     center: bool = False,
 ) -> Decomposed:
     """Set d_i^2 by class (`costs`) and for unlabelled rows, and decompose. Costs: 2 rounds."""
-    engine.prepare("squares", least_squares.set_squares, np.append(costs, unlabeled_cost))
+    engine.each(least_squares.set_squares, np.append(costs, unlabeled_cost))
     return decompose_rows(engine, bias, positives, center)
 
 
@@ -77,7 +77,7 @@ class Projected:
         engine, spectrum = self._rows.engine, self._rows.spectrum
         if self._gathered is None:
             args = spectrum.vectors, self._dtype
-            parts = engine.step(lambda: engine.each(least_squares.project, *args))
+            parts = engine.each(least_squares.project, *args)
             self._gathered = np.concatenate(parts)
         kept = spectrum.n_kept(lam)
         scale = np.sqrt(spectrum.values[:kept] + lam).astype(self._dtype)
@@ -117,7 +117,7 @@ class LabelSearch:
         )
         self._gathered: Factor | None = None
         if not self._pooled:
-            rows.engine.prepare("factor", least_squares.keep_projected, self._factor, self._dtype)
+            rows.engine.each(least_squares.keep_projected, self._factor, self._dtype)
 
     def run(
         self,
@@ -162,11 +162,7 @@ class LabelSearch:
     def _solve(self, bits: list[np.ndarray], problem: int, n_restarts: int) -> BinarySolution:
         """Train on labels (eq. 12), in full precision whatever the type of G. Costs: 1 round."""
         rows = self._rows
-
-        def add_up() -> tuple[Any, ...]:
-            return rows.engine.sum(least_squares.label_moments, bits)
-
-        (moments,) = rows.engine.step(add_up)
+        (moments,) = rows.engine.sum(least_squares.label_moments, bits)
         moments = moments + rows.moments[:, problem]
         with one_blas_thread():
             w = rows.spectrum.weights(moments, self._lam)
@@ -178,7 +174,7 @@ class LabelSearch:
 def _spread_bits(engine: Engine, bits: np.ndarray, n_free: int) -> list[np.ndarray]:
     """Labels of the unlabelled rows, which lie in row order, as labels of all rows by shard."""
     labels = np.unpackbits(bits, count=n_free)
-    masks = engine.step(lambda: engine.each(least_squares.free_bits))
+    masks = engine.each(least_squares.free_bits)
     spread, done = [], 0
     for start, stop, mask in zip(
         engine.layout.starts[:-1], engine.layout.starts[1:], masks, strict=True
@@ -197,7 +193,7 @@ def label_array(engine: Engine, found: Labelled, others: bool) -> np.ndarray:
     bits = found.bits
     if others:
         w = found.solution.w
-        bits = engine.step(lambda: engine.each(least_squares.complete_bits, bits, w))
+        bits = engine.each(least_squares.complete_bits, bits, w)
     sizes = np.diff(engine.layout.starts)
     return np.concatenate(
         [np.unpackbits(own, count=size) for own, size in zip(bits, sizes, strict=True)]

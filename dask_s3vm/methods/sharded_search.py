@@ -60,10 +60,8 @@ def search_shards(
         if judge.over:
             break
         batch = _Batch(engine, task, seeds[low : low + BATCH])
-        # a step depends on the seeds alone, so that it can be started again after a loss
         best = None if judge.best is None else judge.best.fitness
-        found = engine.step(lambda batch=batch, best=best: batch.run(best))  # type: ignore[misc]
-        for place, one in enumerate(found):
+        for place, one in enumerate(batch.run(best)):
             history.add(report(about, low + place, one))
             judge.put(low + place, one)
         history.keep(name, judge.state() | {"first": first})

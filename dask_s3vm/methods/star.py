@@ -267,21 +267,13 @@ def train_sharded(
     history: History,
     positive: int,
 ) -> tuple[np.ndarray, Trained]:
-    """Run `self_train` on rows in shards, as one transaction.
-
-    Dual variables stay in the shards: if a worker is lost it starts again from the last state that
-    was kept, and comes to the same end. Returns the weights, in internal order, too.
+    """Run `self_train` on rows in shards. Returns the weights, in internal order, too.
 
     class_costs : cost of a row with a given label, by its class.
     """
-
-    def attempt() -> tuple[np.ndarray, Trained]:
-        history.rewind()
-        problem = ShardedDual(engine, positive, class_costs)
-        trained = self_train(problem, costs, settings, history, positive)
-        return problem.w, trained
-
-    return engine.step(attempt)
+    problem = ShardedDual(engine, positive, class_costs)
+    trained = self_train(problem, costs, settings, history, positive)
+    return problem.w, trained
 
 
 def earliest_class(trained: list[Trained]) -> np.ndarray:
@@ -301,7 +293,7 @@ def earliest_class(trained: list[Trained]) -> np.ndarray:
 
 def class_codes(engine: Engine) -> tuple[np.ndarray, np.ndarray | None]:
     """Class numbers and sample weights of all rows. Costs: 1 round; up to 12 bytes a row."""
-    found = engine.step(lambda: engine.each(take_codes))
+    found = engine.each(take_codes)
     codes = np.concatenate([one[0] for one in found])
     if found[0][1] is None:
         return codes, None

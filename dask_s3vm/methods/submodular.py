@@ -84,38 +84,38 @@ def pick_labels(
 
     `history` takes one row.
     """
-
-    def advance() -> tuple[PickedLabels, dict[str, object]]:
-        began = time.perf_counter()
-        sums = label_sums(engine, task.positive, task.costs, settings.cost, settings.center)
-        n_picks = task.n_positive
-        swap = settings.pick == "fewer" and 2 * n_picks > task.n_unlabeled
-        if swap:
-            n_picks = task.n_unlabeled - n_picks
-        function = SetFunction(sums.swapped() if swap else sums, *kernel_bounds(engine, sums))
-        picking = picking_of(function)
-        scheme, keep = _scheme(engine, n_picks / task.n_unlabeled, settings)
-        exact = scheme == "exact"
-        items = gather_items(engine) if exact else gather_picked(engine, picking, keep)
-        used, computed = items.pick(picking, n_picks)
-        picks, raw = items.picked(used), items.sum(used, len(picking.q))
-        value = float(function.value(raw))
-        proven = float(proven_share(engine, function, raw, picks))
-        if exact:  # Theorem 2
-            proven = max(proven, 1.0 - 1.0 / math.e)
-        bits = bits_of_rows(engine, picks)
-        if swap:
-            bits, raw = [np.invert(part) for part in bits], sums.unlabeled - raw
-        found = PickedLabels(
-            bits,
-            sums.value(raw),
-            sums.direction(raw),
-            len(picks),
-            value,
-            proven,
-            scheme,
-        )
-        row = {
+    began = time.perf_counter()
+    sums = label_sums(engine, task.positive, task.costs, settings.cost, settings.center)
+    n_picks = task.n_positive
+    swap = settings.pick == "fewer" and 2 * n_picks > task.n_unlabeled
+    if swap:
+        n_picks = task.n_unlabeled - n_picks
+    function = SetFunction(sums.swapped() if swap else sums, *kernel_bounds(engine, sums))
+    picking = picking_of(function)
+    scheme, keep = _scheme(engine, n_picks / task.n_unlabeled, settings)
+    exact = scheme == "exact"
+    items = gather_items(engine) if exact else gather_picked(engine, picking, keep)
+    used, computed = items.pick(picking, n_picks)
+    picks, raw = items.picked(used), items.sum(used, len(picking.q))
+    value = float(function.value(raw))
+    proven = float(proven_share(engine, function, raw, picks))
+    if exact:  # Theorem 2
+        proven = max(proven, 1.0 - 1.0 / math.e)
+    bits = bits_of_rows(engine, picks)
+    if swap:
+        bits, raw = [np.invert(part) for part in bits], sums.unlabeled - raw
+    found = PickedLabels(
+        bits,
+        sums.value(raw),
+        sums.direction(raw),
+        len(picks),
+        value,
+        proven,
+        scheme,
+    )
+    history.add(
+        {
+            "class": task.positive,
             "event": scheme,
             "objective": found.objective,
             "value": value,
@@ -125,10 +125,7 @@ def pick_labels(
             "gains_computed": computed,
             "seconds": time.perf_counter() - began,
         }
-        return found, row
-
-    found, row = engine.step(advance)
-    history.add({"class": task.positive, **row})
+    )
     return found
 
 

@@ -117,7 +117,7 @@ class _Run:
         state.arrive_at(w)
         state.retrain(FIRST_GAP, self._report)
         w = state.point.w
-        problem.step(lambda: problem.assign(w, self._task.n_positive))
+        problem.assign(w, self._task.n_positive)
         first, _ = next(levels(self._settings.lam_unlabeled))
         problem.set_unlabeled_cost(self._cost(first))
         state.arrive_at(w)
@@ -144,7 +144,7 @@ class _Run:
         state, problem = self._state, self._state.problem
         point = state.point
         if self._labelled is None:
-            self._labelled = problem.step(lambda: problem.labelled_part(problem.current(point)))
+            self._labelled = problem.labelled_part(point)
         risen = problem.at_cost(point, self._labelled, self._cost(level))
         self.next_level += 1
         if not last and is_near(problem, risen, LOOSE):

@@ -11,7 +11,7 @@ def one_weight(engine: Engine, name: str) -> float:
 
     Costs: 1 round, no pass over the rows.
     """
-    found = engine.step(lambda: engine.each(weight_range))
+    found = engine.each(weight_range)
     low, high = min(part[0] for part in found), max(part[1] for part in found)
     if low != high:
         raise ValueError(

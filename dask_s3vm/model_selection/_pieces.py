@@ -116,7 +116,7 @@ def run_one(
 
 def _hold_out(rows: Resident, fold: Fold) -> None:
     rows.engine.forget()
-    rows.engine.prepare("fold", hold_out, fold.held)
+    rows.engine.each(hold_out, fold.held)
 
 
 def run_foreign(shared: Shared, number: int, fold: Fold, candidates: Sequence[int]) -> list[Score]:

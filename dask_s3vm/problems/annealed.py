@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import annealing, passes
@@ -82,18 +83,14 @@ class AnnealedProblem:
         self._lam_u = lam_u
         self._ratio = ratio
         self._bias = 1.0 if bias else 0.0
-        engine.prepare("targets", set_known_targets, positive)
-        engine.prepare("costs", set_costs, np.append(costs, lam_u / unlabeled_weight))
+        engine.each(set_known_targets, positive)
+        engine.each(set_costs, np.append(costs, lam_u / unlabeled_weight))
 
     def evaluate(self, w: np.ndarray, temperature: float, nu: float) -> AnnealedPoint:
         """Value and gradient, with the multiplier looked for from `nu` on.
 
-        Costs: 4 rounds as a rule, 1 pass over the rows; d + 1 numbers to and from each group. A
-        transaction: after the loss of a worker it is done again.
+        Costs: 4 rounds as a rule, 1 pass over the rows; d + 1 numbers to and from each group.
         """
-        return self._engine.step(lambda: self._evaluate(w, temperature, nu))
-
-    def _evaluate(self, w: np.ndarray, temperature: float, nu: float) -> AnnealedPoint:
         scale = self._lam_u, temperature
         first = self._engine.sum(look, w, self._bias, *scale, nu)
         nu, base = self._multiplier(first, temperature, nu)
@@ -138,18 +135,20 @@ class AnnealedProblem:
 
         Costs: 1 round, 1 pass over the rows.
         """
-        (total,) = self._engine.step(lambda: self._engine.sum(squares, self._bias))
+        (total,) = self._engine.sum(squares, self._bias)
         return total + self.lam
 
 
 # Operations on one shard --------------------------------------------------------------------
 
 
+@operation(sets="costs")
 def set_costs(shard: Shard, costs: np.ndarray) -> None:
     """Cost of each row: by its class number, the last entry for unlabelled rows."""
     shard.state["cost"] = row_costs(shard, costs)
 
 
+@operation(sets="odds", reads=["targets", "costs"])
 def look(
     shard: Shard, w: np.ndarray, bias: float, lam_u: float, temperature: float, nu: float
 ) -> tuple[Any, ...]:
@@ -159,6 +158,7 @@ def look(
     return look_again(shard, lam_u, temperature, nu)
 
 
+@operation(changes="odds")
 def look_again(shard: Shard, lam_u: float, temperature: float, nu: float) -> tuple[Any, ...]:
     """Odds for another nu; (sum of c p, sum of c p (1 - p))."""
     odds = kept(shard, "odds", np.float64)
@@ -166,11 +166,13 @@ def look_again(shard: Shard, lam_u: float, temperature: float, nu: float) -> tup
     return belief_sums(shard, 1.0)
 
 
+@operation(reads=["odds"])
 def belief_sums(shard: Shard, factor: float) -> tuple[Any, ...]:
     """(sum of c p, sum of c p (1 - p)) with the odds times a factor."""
     return annealing.belief_sums(shard.codes, shard.state["cost"], shard.state["odds"], factor)
 
 
+@operation(reads=["odds"])
 def pull(
     shard: Shard, bias: float, factor: float, lam_u: float, temperature: float, nu: float
 ) -> tuple[Any, ...]:
@@ -193,6 +195,7 @@ def pull(
     return shard.take(pair), *sums
 
 
+@operation(reads=["costs"])
 def squares(shard: Shard, bias: float) -> tuple[np.ndarray]:
     """(sum of c_i x_i^2 by column,) over all rows."""
     rows = np.arange(shard.n_rows, dtype=np.uint32)

@@ -8,21 +8,17 @@ lam    weight of the regulariser; lam_u, r, T: see the methods that use them
 J      active rows: those with y_i o_i < 1
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Point:
     """A place w that has been evaluated, with what solvers need to know there.
 
-    `slot` and `generation` tell a problem where the shards keep the outputs of this point, and
-    whether they still do.
+    `slot` tells a problem where the shards keep the outputs of this point.
     """
 
     w: np.ndarray
@@ -30,7 +26,6 @@ class Point:
     gradient: np.ndarray
     n_active: int
     slot: int
-    generation: int
 
     def state(self) -> dict[str, Any]:
         """All that is known of the point, without what the shards keep of it."""
@@ -40,11 +35,6 @@ class Point:
             "gradient": self.gradient,
             "n_active": int(self.n_active),
         }
-
-    @classmethod
-    def of_state(cls, state: dict[str, Any]) -> "Point":
-        """Return the point of a state; `NewtonProblem.current` makes the shards know it."""
-        return cls(**state, slot=0, generation=-1)
 
 
 class NewtonProblem(Protocol):
@@ -59,10 +49,6 @@ class NewtonProblem(Protocol):
         """Value, gradient and active rows at w; `beside` stays usable."""
         ...
 
-    def current(self, point: Point) -> Point:
-        """Return the point itself, or the same point evaluated again if shards were rebuilt."""
-        ...
-
     def hessian_product(self, point: Point, p: np.ndarray) -> tuple[np.ndarray, float]:
         """H p and p.H p, with the generalised Hessian H at the point."""
         ...
@@ -73,8 +59,4 @@ class NewtonProblem(Protocol):
 
     def slope(self, point: Point, trial: Point, step: float) -> tuple[float, float]:
         """First and second derivative of step -> f(w + step (trial.w - w))."""
-        ...
-
-    def step(self, advance: Callable[[], T]) -> T:
-        """Carry out one outer step as a transaction (see `engine.protocol`)."""
         ...

@@ -10,12 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import line, passes
 from dask_s3vm.problems.quadratic import QuadraticProblem, fill_slot, slot_arrays
 
+#: What an evaluation of a point is made from; what a problem has not is left out.
+OF_A_SLOT = ("targets", "costs", "labels")
 
+
+@operation(sets="slot{slot}", reads=OF_A_SLOT)
 def evaluate(shard: Shard, w: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]:
     """(gradient of the losses, their sum, number of active rows)."""
     state = shard.state
@@ -39,6 +44,7 @@ def hinge_over(
     return 0.5 * loss, n_active
 
 
+@operation(reads=["slot{here}", "slot{there}"])
 def hinge_slope(shard: Shard, here: int, there: int, step: float) -> tuple[Any, ...]:
     """Slope and curvature of the losses between the outputs of two slots."""
     state = shard.state
@@ -46,6 +52,7 @@ def hinge_slope(shard: Shard, here: int, there: int, step: float) -> tuple[Any, 
     return line.hinge_slope(state["target"], state["cost"], *outputs, step)
 
 
+@operation(sets="targets")
 def set_targets(shard: Shard, positive: int, costs: np.ndarray) -> None:
     """Set up y and c from the class numbers; unlabelled rows get cost 0."""
     codes = shard.codes
@@ -79,4 +86,4 @@ class L2SVMProblem(QuadraticProblem):
         self, engine: Engine, lam: float, positive: int, costs: np.ndarray, bias: bool = True
     ) -> None:
         super().__init__(engine, lam, bias)
-        engine.prepare("targets", set_targets, positive, costs)
+        engine.each(set_targets, positive, costs)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import Ranked, select, up_to
 from dask_s3vm.engine.shard import Shard
@@ -43,14 +44,13 @@ class Vertex:
 class ProgrammePoint:
     """A P: its sum of raw rows, F, and the vertex that it is; None for P = r.
 
-    `slot` and `generation` tell where the shards keep it, and whether they still do.
+    `slot` tells where the shards keep it; None if they do not.
     """
 
     vertex: Vertex | None
     raw: np.ndarray
     value: float
-    slot: int
-    generation: int
+    slot: int | None
 
     def state(self) -> dict[str, Any]:
         """All that is known of the point, without what the shards keep of it."""
@@ -68,10 +68,10 @@ class ProgrammePoint:
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> "ProgrammePoint":
-        """Return the point of a state; `LabelProgramme.current` makes the shards know it."""
+        """Return the point of a state, for its bits: the shards do not know it."""
         edits = dict(zip(state["edited"].tolist(), state["entries"].tolist(), strict=True))
         vertex = Vertex(state["direction"], Ranked(*state["last"]), state["share"], edits)
-        return cls(vertex, state["raw"], state["value"], 0, -1)
+        return cls(vertex, state["raw"], state["value"], None)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class LabelProgramme:
     def uniform(self) -> ProgrammePoint:
         """P = r. Costs nothing."""
         raw = self.budget / self.sums.n_unlabeled * self.sums.unlabeled
-        return ProgrammePoint(None, raw, self.sums.value(raw), 0, -1)
+        return ProgrammePoint(None, raw, self.sums.value(raw), None)
 
     def vertex(self, direction: np.ndarray, beside: ProgrammePoint | None = None) -> ProgrammePoint:
         """Minimise a linear function, the product with `direction`, over the polytope.
@@ -122,18 +122,11 @@ class LabelProgramme:
         last = Ranked(-np.inf, -1)
         if whole >= 0:
             last = select(self.engine, whole, scores, direction)
+            self.engine.remember("score", set_scores, direction)
         else:
             self.engine.each(set_scores, direction)
-        slot = 0 if beside is None else 1 - beside.slot
-        return self._point(Vertex(direction, last, share, {}), slot, rescore=False)
-
-    def current(self, point: ProgrammePoint) -> ProgrammePoint:
-        """Set up a point again if its row state is gone."""
-        if point.vertex is None or point.generation == self.engine.generation:
-            return point
-        self._point(point.vertex, point.slot, rescore=True)
-        # sums and value as they were: swaps have added to them in another order
-        return replace(point, generation=self.engine.generation)
+        slot = 0 if beside is None or beside.slot is None else 1 - beside.slot
+        return self._point(Vertex(direction, last, share, {}), slot)
 
     def near(self, point: ProgrammePoint) -> Near | None:
         """Rows near the threshold, for swaps; None if one side is empty.
@@ -144,6 +137,7 @@ class LabelProgramme:
         Costs: 5-9 rounds, no pass over the rows; `NEAR` rows a side come to the client.
         """
         slot = point.slot
+        assert slot is not None, "the shards know the point"
         n_held = -int(-self.budget // 1)
         n_left = self.sums.n_unlabeled - int(self.budget)
         if n_held == 0 or n_left == 0:
@@ -177,23 +171,30 @@ class LabelProgramme:
         assert point.vertex is not None, "P = r labels nothing"
         return self.engine.each(vertex_bits, point.vertex)
 
-    def _point(self, vertex: Vertex, slot: int, rescore: bool) -> ProgrammePoint:
+    def _point(self, vertex: Vertex, slot: int) -> ProgrammePoint:
         """Put a vertex into a slot of the shards, and add it up: over the smaller side."""
         fewer = self.budget <= 0.5 * self.sums.n_unlabeled
-        (raw,) = self.engine.sum(set_vertex, vertex, slot, rescore, fewer)
+        (raw,) = self.engine.sum(set_vertex, vertex, slot, fewer)
+        self.engine.remember(f"share{slot}", put_vertex, vertex, slot)
         if not fewer:
             raw = self.sums.unlabeled - raw
-        return ProgrammePoint(vertex, raw, self.sums.value(raw), slot, self.engine.generation)
+        return ProgrammePoint(vertex, raw, self.sums.value(raw), slot)
 
 
 # Operations on one shard --------------------------------------------------------------------
 
 
+@operation(sets="score")
 def set_scores(shard: Shard, direction: np.ndarray) -> None:
+    """Keep the products of all rows with a direction."""
+    shard.state["score"] = _products(shard, direction)
+
+
+def _products(shard: Shard, direction: np.ndarray) -> np.ndarray:
     """Products of all rows with a direction."""
-    if "score" not in shard.state:
-        shard.state["score"] = np.empty(shard.n_rows)
-    passes.outputs_of(shard.rows, shard.n_rows, shard.pair(direction), 1.0, shard.state["score"])
+    score = np.empty(shard.n_rows)
+    passes.outputs_of(shard.rows, shard.n_rows, shard.pair(direction), 1.0, score)
+    return score
 
 
 def scores(shard: Shard, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -203,13 +204,10 @@ def scores(shard: Shard, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return shard.state["score"][rows], rows
 
 
-def set_vertex(
-    shard: Shard, vertex: Vertex, slot: int, rescore: bool, fewer: bool
-) -> tuple[np.ndarray]:
-    """(sum of p x, or of (1 - p) x,) of a vertex, which is kept in a slot."""
-    if rescore:
-        set_scores(shard, vertex.direction)
-    shard.state[f"share{slot}"] = share = _shares(shard, vertex)
+@operation(reads=["score"])
+def set_vertex(shard: Shard, vertex: Vertex, slot: int, fewer: bool) -> tuple[np.ndarray]:
+    """(sum of p x, or of (1 - p) x,) of a vertex of the present score, which is kept in a slot."""
+    shard.state[f"share{slot}"] = share = _shares(shard, vertex, shard.state["score"])
     weight = share if fewer else 1.0 - share
     rows = free_rows(shard)
     rows = rows[weight[rows] > 0.0]
@@ -218,11 +216,19 @@ def set_vertex(
     return (raw,)
 
 
+@operation(sets="share{slot}")
+def put_vertex(shard: Shard, vertex: Vertex, slot: int) -> None:
+    """Keep a vertex in a slot, whatever the present score is."""
+    shard.state[f"share{slot}"] = _shares(shard, vertex, _products(shard, vertex.direction))
+
+
+@operation(changes="share{slot}")
 def set_edits(shard: Shard, slot: int, edits: dict[int, float]) -> None:
     """Change single entries of the P in a slot."""
     _edit(shard, shard.state[f"share{slot}"], edits)
 
 
+@operation(reads=["score", "share{slot}"])
 def held_scores(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
     """Scores of rows that have something to give, the largest first when sorted ascending."""
     rows = free_rows(shard)
@@ -230,6 +236,7 @@ def held_scores(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
     return -shard.state["score"][rows], rows
 
 
+@operation(reads=["score", "share{slot}"])
 def left_scores(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
     """Scores of rows that can take something."""
     rows = free_rows(shard)
@@ -237,6 +244,7 @@ def left_scores(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
     return shard.state["score"][rows], rows
 
 
+@operation(reads=["score", "share{slot}"])
 def near_rows(
     shard: Shard, slot: int, last_held: Ranked, last_left: Ranked
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Rows]:
@@ -253,15 +261,14 @@ def near_rows(
 
 def vertex_bits(shard: Shard, vertex: Vertex) -> np.ndarray:
     """Which rows have p >= 1/2 at a vertex, as bits."""
-    set_scores(shard, vertex.direction)
-    return np.packbits(_shares(shard, vertex) >= 0.5)
+    return np.packbits(_shares(shard, vertex, _products(shard, vertex.direction)) >= 0.5)
 
 
-def _shares(shard: Shard, vertex: Vertex) -> np.ndarray:
-    """P of all rows, 0 for those with a label, from `score`."""
+def _shares(shard: Shard, vertex: Vertex, score: np.ndarray) -> np.ndarray:
+    """P of all rows, 0 for those with a label, from their products with the vertex's direction."""
     rows = free_rows(shard)
     share = np.zeros(shard.n_rows)
-    share[rows[up_to(shard, shard.state["score"][rows], rows, vertex.last)]] = 1.0
+    share[rows[up_to(shard, score[rows], rows, vertex.last)]] = 1.0
     place = vertex.last.row - shard.start
     if 0 <= place < shard.n_rows:
         share[place] = vertex.share

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dask_s3vm.engine.blocks import frozen
+from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.features.blas import one_blas_thread
 from dask_s3vm.kernels.flips import row_lengths
@@ -27,11 +28,13 @@ TILE = 1 << 15
 LEAST_ROWS = 256
 
 
+@operation(sets="squares")
 def set_squares(shard: Shard, costs: np.ndarray) -> None:
     """d_i^2 of each row: sample weight times the cost of its class; unlabelled rows: the last."""
     shard.state["square"] = row_costs(shard, costs)
 
 
+@operation(sets="squares")
 def set_members(shard: Shard, numbers: list[np.ndarray] | None, square: float) -> None:
     """Give the same d_i^2 to some rows and 0 to all others; None: to all rows.
 
@@ -85,6 +88,7 @@ def targets_of(shard: Shard, rows: np.ndarray, positives: Sequence[int]) -> np.n
 # Operations on one shard --------------------------------------------------------------------
 
 
+@operation(reads=["squares"])
 def row_sums(shard: Shard) -> tuple[np.ndarray, float]:
     """(sum of d_i^2 z_i, sum of d_i^2)."""
     square, total = shard.state["square"], np.zeros(shard.n_features)
@@ -94,6 +98,7 @@ def row_sums(shard: Shard) -> tuple[np.ndarray, float]:
     return total, float(np.add.reduce(square))
 
 
+@operation(reads=["squares"])
 def gram_block(shard: Shard, positives: Sequence[int], origin: np.ndarray) -> tuple[Any, ...]:
     """(H over all rows that count, moments b (d + 1, k) of the labelled rows, sum of d_i^2).
 
@@ -112,6 +117,7 @@ def gram_block(shard: Shard, positives: Sequence[int], origin: np.ndarray) -> tu
     return gram, moments, float(np.add.reduce(square))
 
 
+@operation(reads=["squares"])
 def leave_one_out(
     shard: Shard,
     vectors: np.ndarray,
@@ -152,6 +158,7 @@ def leave_one_out(
     return loss, errors
 
 
+@operation(reads=["squares"])
 def project(shard: Shard, factor: np.ndarray, dtype: str) -> np.ndarray:
     """Rows of G of the unlabelled rows, G_j = d_j^2 z_j^T M."""
     rows, square = free_rows(shard), shard.state["square"]
@@ -164,12 +171,14 @@ def project(shard: Shard, factor: np.ndarray, dtype: str) -> np.ndarray:
     return projected
 
 
+@operation(sets="factor", reads=["squares"])
 def keep_projected(shard: Shard, factor: np.ndarray, dtype: str) -> None:
     """Keep the rows of G in the shard, and their lengths, for searches that go to the rows."""
     shard.state["G"] = frozen(project(shard, factor, dtype))
     shard.state["lengths"] = frozen(row_lengths(shard.state["G"]))
 
 
+@operation(reads=["squares"])
 def label_moments(shard: Shard, bits: list[np.ndarray]) -> tuple[np.ndarray]:
     """(moments b of the unlabelled rows with given labels,); bits by row, 1 for positive."""
     rows, square = free_rows(shard), shard.state["square"]
@@ -181,6 +190,7 @@ def label_moments(shard: Shard, bits: list[np.ndarray]) -> tuple[np.ndarray]:
     return (moments,)
 
 
+@operation(reads=["squares"])
 def free_bits(shard: Shard) -> np.ndarray:
     """Which rows are unlabelled and count, one bit a row."""
     mask = np.zeros(shard.n_rows, dtype=bool)
@@ -188,6 +198,7 @@ def free_bits(shard: Shard) -> np.ndarray:
     return np.packbits(mask)
 
 
+@operation(reads=["squares"])
 def complete_bits(shard: Shard, bits: list[np.ndarray], w: np.ndarray) -> np.ndarray:
     """Labels as bits, those of rows that do not count by the sign of their output w.(z, 1)."""
     labels = np.unpackbits(bits[shard.number], count=shard.n_rows)

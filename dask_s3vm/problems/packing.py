@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dask_s3vm.engine.blocks import frozen
+from dask_s3vm.engine.checks import MAX_ENTRIES
 from dask_s3vm.kernels.passes import pack_csr
 from dask_s3vm.kernels.rows import CSR, Rows
 
@@ -59,13 +60,24 @@ def stacked_rows(parts: list[Rows]) -> Rows:
     starts = [
         part.indptr[:-1].astype(np.int64) + end for part, end in zip(sparse, ends, strict=False)
     ]
+    _check_size(int(ends[-1]))
     indptr = np.append(np.concatenate(starts), ends[-1]).astype(np.uint32)
     indices = np.concatenate([part.indices for part in sparse])
     values = np.concatenate([part.values for part in sparse])
     return CSR(frozen(indptr), frozen(indices), frozen(values))
 
 
+def _check_size(n_entries: int) -> None:
+    """Refuse more than 32 bits can count; they would be misread without a word."""
+    if n_entries >= MAX_ENTRIES:
+        raise ValueError(
+            f"{n_entries:,} stored entries are too many to be brought together (at most "
+            f"{MAX_ENTRIES - 1:,}); have the search work in the shards"
+        )
+
+
 def _pack_csr(rows: CSR, active: np.ndarray, lengths: np.ndarray) -> CSR:
+    _check_size(int(lengths.sum()))
     indptr = np.append(0, np.cumsum(lengths)).astype(np.uint32)
     indices = np.empty(indptr[-1], dtype=rows.indices.dtype)
     values = np.empty(indptr[-1], dtype=rows.values.dtype)

@@ -15,19 +15,17 @@ can be looked at while the current one is kept.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.rows import CSR, Rows
 from dask_s3vm.problems.base import Point
 from dask_s3vm.problems.packing import packed_rows
-
-T = TypeVar("T")
 
 
 class QuadraticProblem:
@@ -59,14 +57,14 @@ class QuadraticProblem:
         gradient, loss, n_active = self.engine.sum(type(self).evaluate_op, w, self._bias, slot)
         value = loss + 0.5 * self.lam * float(np.add.reduce(w * w))
         gradient = gradient + self.lam * w
-        return Point(w, value, gradient, n_active, slot, self.engine.generation)
+        return Point(w, value, gradient, n_active, slot)
 
-    def current(self, point: Point) -> Point:
-        """Evaluate a point again if its row state is gone; what is known of it stays as it was."""
-        if point.generation == self.engine.generation:
-            return point
-        again = self.evaluate(point.w)
-        return replace(point, slot=again.slot, generation=again.generation)
+    def restored(self, state: dict[str, Any]) -> Point:
+        """Return the point of a state, which the shards then know; what is known of it stays.
+
+        Costs: as `evaluate`.
+        """
+        return Point(**state, slot=self.evaluate(state["w"]).slot)
 
     def hessian_product(self, point: Point, p: np.ndarray) -> tuple[np.ndarray, float]:
         """H p and p.H p.
@@ -95,14 +93,11 @@ class QuadraticProblem:
         inner = float(np.add.reduce(point.w * move))
         return slope + self.lam * (inner + step * square), curvature + self.lam * square
 
-    def step(self, advance: Callable[[], T]) -> T:
-        """Carry out one outer step as a transaction."""
-        return self.engine.step(advance)
-
 
 # Operations on one shard --------------------------------------------------------------------
 
 
+@operation(reads=["slot{slot}"])
 def gram(shard: Shard, p: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]:
     """(X_J^T H_J X_J p, its product with p) over the active rows of a slot."""
     rows, chosen, weight = _rows_of_hessian(shard, slot)
@@ -111,6 +106,7 @@ def gram(shard: Shard, p: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]
     return shard.take(pair), curvature
 
 
+@operation(reads=["slot{slot}"])
 def diagonal(shard: Shard, bias: float, slot: int) -> tuple[Any, ...]:
     """(diagonal of X_J^T H_J X_J,) over the active rows of a slot."""
     rows, chosen, weight = _rows_of_hessian(shard, slot)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
 from dask_s3vm.engine.shard import Shard
@@ -119,7 +120,7 @@ class ShardedDual:
         """See `dual.DualProblem`. Costs: 1 round; 37 bytes a row to the client."""
         numbers = {name: getattr(self, name) for name in _NUMBERS}
         rows = self._engine.each(take_state)
-        self._engine.progress()
+        self._engine.remember("dual", put_state, rows)
         return {**numbers, "w": self.w, "rows": rows}
 
     def go_on_from(self, state: dict[str, Any]) -> None:
@@ -146,11 +147,11 @@ def _widest(pairs: list[Any]) -> Extremes:
 # Operations on one shard --------------------------------------------------------------------
 
 
+@operation(sets="dual")
 def begin(shard: Shard, positive: int, costs: np.ndarray) -> tuple[int, int]:
     """Set up row state; returns (rows that wait for a label, rows in training)."""
     codes, state = shard.codes, shard.state
     assert codes is not None, "labels are needed"
-    n = shard.n_rows
     given = codes >= 0
     state["star_target"] = np.where(given, np.where(codes == positive, 1, -1), 0).astype(np.int8)
     cost = np.where(given, costs[codes], 0.0)
@@ -159,15 +160,21 @@ def begin(shard: Shard, positive: int, costs: np.ndarray) -> tuple[int, int]:
     stage[~given & ~shard.unlabeled] = LEFT_OUT
     state["star_stage"] = stage
     for name in ("star_alpha", "star_change", "star_outputs"):
-        state[name] = np.zeros(n)
-    state["star_work"] = np.zeros(n, dtype=np.uint32)
-    if "star_norms" not in state:
-        every = np.arange(n, dtype=np.uint32)
-        state["star_norms"] = square_norms(shard.rows, every, shard.n_features)
+        state[name] = np.zeros(shard.n_rows)
+    _set_up(shard)
     waiting = np.count_nonzero(stage == ascent.WAITING)
     return int(waiting), int(np.count_nonzero(state["star_cost"]))
 
 
+def _set_up(shard: Shard) -> None:
+    """Have what does not change: room to work in, and the lengths of the rows."""
+    state, every = shard.state, np.arange(shard.n_rows, dtype=np.uint32)
+    state["star_work"] = np.zeros(shard.n_rows, dtype=np.uint32)
+    if "star_norms" not in state:
+        state["star_norms"] = square_norms(shard.rows, every, shard.n_features)
+
+
+@operation(changes="dual")
 def propose(
     shard: Shard, w: np.ndarray, step: float, factor: float, floor: float, seed: int
 ) -> tuple[Any, ...]:
@@ -200,6 +207,7 @@ def propose(
     return shard.take(pair), added, loss, gap
 
 
+@operation(changes="dual")
 def expand(shard: Shard, step: float) -> tuple[np.ndarray]:
     """(sum_i y_i alpha_i x_i,), after the last round's step."""
     state = shard.state
@@ -209,6 +217,7 @@ def expand(shard: Shard, step: float) -> tuple[np.ndarray]:
     return (shard.take(pair),)
 
 
+@operation(changes="dual")
 def score(shard: Shard, w: np.ndarray) -> tuple[float, float]:
     """Outputs of the waiting rows: the largest and the smallest."""
     state = shard.state
@@ -217,6 +226,7 @@ def score(shard: Shard, w: np.ndarray) -> tuple[float, float]:
     )
 
 
+@operation(reads=["dual"])
 def doubts(shard: Shard, high: float, low: float) -> tuple[np.ndarray, np.ndarray]:
     """Minus the relative confidence of the waiting rows; see `ascent.doubts`."""
     values, rows = np.empty(shard.n_rows), np.empty(shard.n_rows, dtype=np.uint32)
@@ -225,6 +235,7 @@ def doubts(shard: Shard, high: float, low: float) -> tuple[np.ndarray, np.ndarra
     return values[:n], rows[:n]
 
 
+@operation(changes="dual")
 def accept(
     shard: Shard, above: float, below: float, stage: int, positive: float, negative: float
 ) -> tuple[Any, ...]:
@@ -245,17 +256,21 @@ def accept(
     )
 
 
+@operation(reads=["dual"])
 def take_labels(shard: Shard) -> tuple[np.ndarray, np.ndarray]:
     """(label, stage) of each row."""
     return shard.state["star_target"], shard.state["star_stage"]
 
 
+@operation(reads=["dual"])
 def take_state(shard: Shard) -> list[np.ndarray]:
     """Copy what there is for each row."""
     return [shard.state[name].copy() for name in _ARRAYS]
 
 
+@operation(sets="dual")
 def put_state(shard: Shard, states: list[list[np.ndarray]]) -> None:
     """Put back what `take_state` gave, by shard."""
     for name, array in zip(_ARRAYS, states[shard.number], strict=True):
-        shard.state[name][:] = array
+        shard.state[name] = array.copy()
+    _set_up(shard)

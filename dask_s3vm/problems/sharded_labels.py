@@ -6,11 +6,13 @@ batch of restarts their `labels` and those of the last proposal, `trial`, both (
 
 import numpy as np
 
+from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels.flips import add_rows, draw_labels, fit_window, round_robin
 from dask_s3vm.problems.least_squares import free_rows
 
 
+@operation(sets="trials", reads=["squares"])
 def draw_starts(shard: Shard, seeds: list[int], share: float) -> np.ndarray:
     """Random labels by row number, for each restart; returns the number of positive ones."""
     rows = free_rows(shard)
@@ -24,6 +26,7 @@ def draw_starts(shard: Shard, seeds: list[int], share: float) -> np.ndarray:
     return np.count_nonzero(labels > 0, axis=1)
 
 
+@operation(changes="trials")
 def fit_counts(shard: Shard, seeds: list[int], targets: np.ndarray) -> None:
     """Flip random rows until each restart has its wanted number of positive labels here."""
     for place, seed in enumerate(seeds):
@@ -33,11 +36,13 @@ def fit_counts(shard: Shard, seeds: list[int], targets: np.ndarray) -> None:
         fit_window(labels, count, wanted, wanted, _stream(seed, shard.number, 0))
 
 
+@operation(reads=["squares"])
 def n_free_rows(shard: Shard) -> int:
     """Number of the unlabelled rows that count."""
     return len(free_rows(shard))
 
 
+@operation(reads=["trials", "factor"])
 def sums_of_labels(shard: Shard) -> tuple[np.ndarray]:
     """(G^T y of each restart,)."""
     labels, G = shard.state["labels"], shard.state["G"]
@@ -47,6 +52,7 @@ def sums_of_labels(shard: Shard) -> tuple[np.ndarray]:
     return (z,)
 
 
+@operation(changes="trials", reads=["factor"])
 def propose(
     shard: Shard,
     turn: int,
@@ -104,6 +110,7 @@ def propose(
     return moves, counts, looked, carried
 
 
+@operation(reads=["trials"])
 def bits_of_labels(shard: Shard, place: int) -> np.ndarray:
     """Labels of a restart, one bit for each row of the shard."""
     labels = np.zeros(shard.n_rows, dtype=np.uint8)

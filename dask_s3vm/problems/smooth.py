@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import smooth
@@ -63,8 +64,8 @@ class SmoothProblem:
         self._level = level
         self._width = engine.layout.n_features
         share = 1.0 / unlabeled_weight if unlabeled_weight else 0.0
-        engine.prepare("targets", set_known_targets, positive)
-        engine.prepare("costs", set_smooth_costs, np.append(costs, share))
+        engine.each(set_known_targets, positive)
+        engine.each(set_smooth_costs, np.append(costs, share))
         self._width, self.mean = self._look_at_rows("free" if unlabeled_weight else "known")
 
     @property
@@ -75,12 +76,11 @@ class SmoothProblem:
     def evaluate(self, x: np.ndarray, lam_u: float) -> tuple[float, np.ndarray]:
         """Value and gradient; with lam_u = 0 unlabelled rows are not read.
 
-        Costs: 1 round, 1 pass over the rows; d + 1 numbers to and from each group. A transaction:
-        after the loss of a worker it is done again.
+        Costs: 1 round, 1 pass over the rows; d + 1 numbers to and from each group.
         """
         engine, w, bias = self._engine, self.weights(x), float(self._offset != "none")
         which = "counted" if lam_u > 0.0 else "known"
-        pulls, known, free = engine.step(lambda: engine.sum(evaluate_smooth, which, w, lam_u, bias))
+        pulls, known, free = engine.sum(evaluate_smooth, which, w, lam_u, bias)
         inner, total = x[: self._width], float(pulls[-1])
         gradient = np.empty(self.size)
         gradient[self._width :] = total
@@ -128,8 +128,7 @@ class SmoothProblem:
         Columns of text are ordered by how often they occur: where rows are few, many of the last
         occur in none of them, and have weight 0 at any minimum. Costs: 1 round, 1 pass.
         """
-        engine = self._engine
-        total, used = engine.step(lambda: engine.sum(sum_rows, which))
+        total, used = self._engine.sum(sum_rows, which)
         width = int(np.flatnonzero(used)[-1]) + 1 if used.any() else 1
         mean = total[:width] / total[-1]
         return width, mean if self._offset != "none" else np.zeros(width)
@@ -138,6 +137,7 @@ class SmoothProblem:
 # Operations on one shard --------------------------------------------------------------------
 
 
+@operation(sets="costs", reads=["targets"])
 def set_smooth_costs(shard: Shard, costs: np.ndarray) -> None:
     """Cost of each row, by its class number, the last entry for unlabelled rows; who counts."""
     state = shard.state
@@ -149,6 +149,7 @@ def set_smooth_costs(shard: Shard, costs: np.ndarray) -> None:
     state["counted"] = np.flatnonzero(counts).astype(np.uint32)
 
 
+@operation(reads=["costs"])
 def sum_rows(shard: Shard, which: str) -> tuple[np.ndarray, np.ndarray]:
     """(sum of c_i (x_i, 1) over the rows of a list, 1 at the last column that occurs)."""
     pair = shard.pair(np.zeros(shard.n_features + 1))
@@ -160,6 +161,7 @@ def sum_rows(shard: Shard, which: str) -> tuple[np.ndarray, np.ndarray]:
     return shard.take(pair), used
 
 
+@operation(reads=["costs"])
 def evaluate_smooth(
     shard: Shard, which: str, w: np.ndarray, lam_u: float, bias: float
 ) -> tuple[Any, ...]:

@@ -7,35 +7,48 @@ from typing import Any
 
 import numpy as np
 
+from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.select import Ranked, up_to
 from dask_s3vm.engine.shard import Shard
+from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.switching import doubtful_rows
 from dask_s3vm.problems.l2svm import hinge_over
 from dask_s3vm.problems.quadratic import active_rows, drop_packed
 
 
-def unlabeled_outputs(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs of the unlabelled rows."""
-    rows = np.flatnonzero(shard.unlabeled)
-    return shard.state[f"outputs{slot}"][rows], rows
+@operation(sets="outputs")
+def set_outputs(shard: Shard, w: np.ndarray, bias: float) -> None:
+    """Keep the outputs of all rows, also of those that an evaluation leaves out."""
+    shard.state["outputs"] = outputs_at(shard, w, bias)
 
 
-def falling_outputs(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
+def outputs_at(shard: Shard, w: np.ndarray, bias: float) -> np.ndarray:
+    """Outputs of all rows."""
+    outputs = np.empty(shard.n_rows)
+    passes.outputs_of(shard.rows, shard.n_rows, shard.pair(w), bias, outputs)
+    return outputs
+
+
+@operation(reads=["outputs"])
+def falling_outputs(shard: Shard) -> tuple[np.ndarray, np.ndarray]:
     """Outputs of the unlabelled rows, the largest first when sorted ascending."""
-    outputs, rows = unlabeled_outputs(shard, slot)
-    return -outputs, rows
+    rows = np.flatnonzero(shard.unlabeled)
+    return -shard.state["outputs"][rows], rows
 
 
+@operation(reads=["slot{slot}"])
 def doubtful_positives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
     """What it costs to switch unlabelled rows that are labelled +1 and inside the margin."""
     return _switch_costs(shard, slot, 1)
 
 
+@operation(reads=["slot{slot}"])
 def doubtful_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
     """What is gained by switching unlabelled rows that are labelled -1 and inside the margin."""
     return _switch_costs(shard, slot, -1)
 
 
+@operation(reads=["slot{slot}"])
 def falling_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
     """The same, the largest first when sorted ascending."""
     outputs, rows = doubtful_negatives(shard, slot)
@@ -59,29 +72,34 @@ def _switch_costs(shard: Shard, slot: int, side: int) -> tuple[np.ndarray, np.nd
     return shard.weights[rows] * (down**2 - up**2), rows
 
 
-def label_top(shard: Shard, slot: int, threshold: Ranked) -> np.ndarray:
+@operation(reads=["targets", "outputs"])
+def label_top(shard: Shard, threshold: Ranked) -> np.ndarray:
     """Label unlabelled rows +1 up to a place in the order of falling outputs, -1 behind it.
 
     Returns the labels as bits.
     """
-    values, rows = falling_outputs(shard, slot)
+    values, rows = falling_outputs(shard)
     top = up_to(shard, values, rows, threshold)
     shard.state["target"][rows] = np.where(top, 1, -1)
+    del shard.state["outputs"]
     return label_bits(shard)
 
 
+@operation(reads=["slot{slot}"])
 def swap_labels(
     shard: Shard, bias: float, slot: int, last_up: Ranked, last_down: Ranked
 ) -> tuple[Any, ...]:
     """Swap the labels of doubtful rows up to a place in either order.
 
-    Returns what that adds to (gradient, loss, number of active rows).
+    Returns what that adds to (gradient, loss, number of active rows), and the labels as bits, in a
+    list: sums of lists are joined.
     """
     up, up_rows = doubtful_positives(shard, slot)
     down, down_rows = falling_negatives(shard, slot)
     up_rows = up_rows[up_to(shard, up, up_rows, last_up)]
     down_rows = down_rows[up_to(shard, down, down_rows, last_down)]
-    return _flip(shard, np.concatenate([up_rows, down_rows]), bias, slot)
+    change = _flip(shard, np.concatenate([up_rows, down_rows]), bias, slot)
+    return *change, [label_bits(shard)]
 
 
 def _flip(shard: Shard, rows: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]:
@@ -109,6 +127,7 @@ def label_bits(shard: Shard) -> np.ndarray:
     return np.packbits(shard.state["target"] > 0)
 
 
+@operation(sets="labels", reads=["targets"])
 def restore_labels(shard: Shard, bits: list[np.ndarray]) -> None:
     """Put back the labels of the unlabelled rows."""
     labels = np.unpackbits(bits[shard.number], count=shard.n_rows)

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import Ranked, count_crossing, select
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels import line, passes
+from dask_s3vm.kernels import line
 from dask_s3vm.problems.base import Point
 from dask_s3vm.problems.l2svm import evaluate, hinge_over, hinge_slope, row_costs
-from dask_s3vm.problems.quadratic import QuadraticProblem, drop_packed, slot_arrays
+from dask_s3vm.problems.quadratic import QuadraticProblem, drop_packed
 from dask_s3vm.problems.switching import (
     doubtful_negatives,
     doubtful_positives,
@@ -25,9 +26,10 @@ from dask_s3vm.problems.switching import (
     falling_outputs,
     label_bits,
     label_top,
+    outputs_at,
     restore_labels,
+    set_outputs,
     swap_labels,
-    unlabeled_outputs,
 )
 
 
@@ -75,7 +77,7 @@ class TransductiveProblem(SemiSupervisedProblem):
         super().__init__(engine, lam, bias)
         self._costs = costs
         self.labels: list[np.ndarray] = []
-        engine.prepare("targets", set_known_targets, positive)
+        engine.each(set_known_targets, positive)
         self.set_unlabeled_cost(0.0)
 
     def set_unlabeled_cost(self, cost: float) -> None:
@@ -84,7 +86,7 @@ class TransductiveProblem(SemiSupervisedProblem):
         Costs: 1 round, no pass over the rows. Points from before need `at_cost`.
         """
         self.unlabeled_cost = cost
-        self.engine.prepare("costs", set_costs, np.append(self._costs, cost))
+        self.engine.each(set_costs, np.append(self._costs, cost))
 
     def labelled_part(self, point: Point) -> LabelledPart:
         """Loss and gradient of the labelled rows alone.
@@ -113,11 +115,11 @@ class TransductiveProblem(SemiSupervisedProblem):
 
         Costs: 4-7 rounds, 1 pass over the rows.
         """
-        self.engine.each(all_outputs, w, self._bias)
+        self.engine.each(set_outputs, w, self._bias)
         threshold = Ranked(-np.inf, -1)
         if n_positive > 0:
-            threshold = select(self.engine, n_positive - 1, falling_outputs, 0)
-        self._remember(self.engine.each(label_top, 0, threshold))
+            threshold = select(self.engine, n_positive - 1, falling_outputs)
+        self._remember(self.engine.each(label_top, threshold))
 
     def switch(self, point: Point, most: int | None) -> tuple[int, Point]:
         """Swap the labels of pairs of rows that are on the wrong side of each other (1.3.2).
@@ -128,7 +130,7 @@ class TransductiveProblem(SemiSupervisedProblem):
         lowers the objective for them too. Returns the number of pairs, and the point with the new
         labels.
 
-        Costs: 2-4 rounds if there is nothing to switch, else 11 or so, and a pass over the rows
+        Costs: 2-4 rounds if there is nothing to switch, else 10 or so, and a pass over the rows
         that are switched.
         """
         slot = point.slot
@@ -139,8 +141,16 @@ class TransductiveProblem(SemiSupervisedProblem):
             return 0, point
         last_up = select(self.engine, pairs - 1, doubtful_positives, slot)
         last_down = select(self.engine, pairs - 1, falling_negatives, slot)
-        change = self.engine.sum(swap_labels, self._bias, slot, last_up, last_down)
-        return pairs, self._relabelled(point, *change)
+        gradient, loss, n_active, bits = self.engine.sum(
+            swap_labels, self._bias, slot, last_up, last_down
+        )
+        self._remember(bits)
+        return pairs, replace(
+            point,
+            value=point.value + loss,
+            gradient=point.gradient + gradient,
+            n_active=point.n_active + n_active,
+        )
 
     def assign_sides(self, w: np.ndarray) -> None:
         """Label unlabelled rows by the sign of their output at w.
@@ -151,18 +161,8 @@ class TransductiveProblem(SemiSupervisedProblem):
 
     def label(self, bits: list[np.ndarray]) -> None:
         """Give the unlabelled rows labels: one bit a row, by shard. Costs: 1 round."""
-        self.engine.prepare("labels", restore_labels, bits)
+        self.engine.each(restore_labels, bits)
         self.labels = bits
-
-    def _relabelled(self, point: Point, gradient: np.ndarray, loss: float, n_active: int) -> Point:
-        """Return the point with what a change of labels adds to it, and keep the labels."""
-        self._remember(self.engine.each(label_bits))
-        return replace(
-            point,
-            value=point.value + loss,
-            gradient=point.gradient + gradient,
-            n_active=point.n_active + n_active,
-        )
 
     def _remember(self, bits: list[np.ndarray]) -> None:
         """Keep the labels, one bit a row, to put them back after a loss."""
@@ -173,6 +173,7 @@ class TransductiveProblem(SemiSupervisedProblem):
 # Operations on one shard --------------------------------------------------------------------
 
 
+@operation(sets="targets")
 def set_known_targets(shard: Shard, positive: int) -> None:
     """Y of labelled rows; 0 for now for the others."""
     assert shard.codes is not None, "labels are needed"
@@ -181,6 +182,7 @@ def set_known_targets(shard: Shard, positive: int) -> None:
     shard.state["target"] = target
 
 
+@operation(sets="costs")
 def set_costs(shard: Shard, costs: np.ndarray) -> None:
     """Cost of each row: by its class number, the last entry for unlabelled rows."""
     state = shard.state
@@ -191,6 +193,7 @@ def set_costs(shard: Shard, costs: np.ndarray) -> None:
     drop_packed(shard)
 
 
+@operation(reads=["slot{slot}"])
 def labelled_part(shard: Shard, bias: float, slot: int) -> tuple[Any, ...]:
     """(gradient, loss) of the labelled rows at the outputs of a slot."""
     assert shard.codes is not None, "labels are needed"
@@ -200,20 +203,15 @@ def labelled_part(shard: Shard, bias: float, slot: int) -> tuple[Any, ...]:
     return shard.take(pair), loss
 
 
-def all_outputs(shard: Shard, w: np.ndarray, bias: float) -> None:
-    """Outputs of all rows in slot 0, also of those that an evaluation leaves out."""
-    outputs, _ = slot_arrays(shard, 0)
-    passes.outputs_of(shard.rows, shard.n_rows, shard.pair(w), bias, outputs)
-
-
+@operation(reads=["targets"])
 def label_by_side(shard: Shard, w: np.ndarray, bias: float) -> np.ndarray:
     """Label unlabelled rows by the sign of their output at w; returns the labels as bits."""
-    all_outputs(shard, w, bias)
-    outputs, rows = unlabeled_outputs(shard, 0)
-    shard.state["target"][rows] = np.where(outputs > 0, 1, -1)
+    rows = np.flatnonzero(shard.unlabeled)
+    shard.state["target"][rows] = np.where(outputs_at(shard, w, bias)[rows] > 0, 1, -1)
     return label_bits(shard)
 
 
+@operation(reads=["slot{slot}"])
 def transductive_loss(shard: Shard, slot: int) -> tuple[float]:
     """(sum of the losses, unlabelled rows on the side of their output,)."""
     state = shard.state
@@ -223,6 +221,4 @@ def transductive_loss(shard: Shard, slot: int) -> tuple[float]:
 
 def count_positive(shard: Shard, w: np.ndarray, bias: float) -> tuple[int]:
     """(number of unlabelled rows with a positive output at w,)."""
-    all_outputs(shard, w, bias)
-    outputs, _ = unlabeled_outputs(shard, 0)
-    return (int(np.count_nonzero(outputs > 0)),)
+    return (int(np.count_nonzero(outputs_at(shard, w, bias)[shard.unlabeled] > 0)),)

@@ -54,7 +54,8 @@ def wolfe_step(
 
     Returns
     -------
-    The trial that was accepted, or None; and the number of evaluations.
+    The trial that was accepted, or None; and the number of evaluations. Where trials run out, a
+    step that meets the first condition only is accepted.
     """
     low = Trial(0.0, here.value, here.gradient, slope)
     high: Trial | None = None
@@ -71,8 +72,13 @@ def wolfe_step(
             return trial, n
         t = _next_step(low, high)
         if t <= low.t or (high is not None and t >= high.t):
-            return None, n
-    return None, most
+            return _progress(low), n
+    return _progress(low), most
+
+
+def _progress(low: Trial) -> Trial | None:
+    """The best trial so far, if it is lower than the start: too steep, but not to be wasted."""
+    return low if low.t > 0.0 else None
 
 
 def _is_lower(trial: Trial, value: float, slope: float) -> bool:

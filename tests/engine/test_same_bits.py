@@ -123,7 +123,7 @@ def raw_sums(X, y, kind):
     engine = ingest(X, y).place(np.array([0, 1]))
     try:
         assert isinstance(engine, kind)
-        engine.prepare("targets", l2svm.set_targets, 1, np.array([0.4, 0.6]))
+        engine.each(l2svm.set_targets, 1, np.array([0.4, 0.6]))
         w, p = np.random.default_rng(1).normal(size=(2, X.shape[1] + 1))
         gradient, loss, n_active = engine.sum(l2svm.evaluate, w, 1.0, 0)
         product, curvature = engine.sum(quadratic.gram, p, 1.0, 0)

@@ -20,6 +20,7 @@ from dask_s3vm import (
     SubmodularS3VM,
 )
 from dask_s3vm.engine import cluster, placement, worker_pool
+from dask_s3vm.engine.operations import operation
 
 SMALL = {"s3vm.shard-bytes": 2048, "s3vm.local-bytes": 0}
 N_WORKERS = 3
@@ -182,11 +183,13 @@ def faults(world, client, rng, totals):
 # Operations on one shard
 
 
+@operation(reads=["seen"])
 def number_and_state(shard):
     """(number, what `remember` left)."""
     return shard.number, shard.state.get("seen")
 
 
+@operation(sets="seen")
 def remember(shard, value):
     """Set row state."""
     shard.state["seen"] = value

@@ -98,7 +98,7 @@ def test_a_failed_operation_leaves_nothing(threads_client):
     engine = ingest(rng.normal(size=(300, 10)), np.arange(300) % 2).place(np.arange(2))
     try:
         with pytest.raises(ZeroDivisionError, match="in an operation"):
-            engine.step(lambda: engine.sum(fail_in_shard))
+            engine.sum(fail_in_shard)
     finally:
         engine.close()
     assert_nothing_left(threads_client)

@@ -143,33 +143,33 @@ def test_persisted_rows_are_computed_again(doomed, monkeypatch):
         assert moments.done
 
 
-def test_workers_that_join_get_their_share_at_the_next_step(doomed):
+def test_workers_that_join_get_their_share_at_the_next_round(doomed):
     rng = np.random.default_rng(0)
     X = da.from_array(rng.normal(size=(600, 10)), chunks=(100, 10))
     with doomed.connect() as client:
         doomed.wait(client, 2)
         engine = ingest(X, np.arange(600) % 2).place(np.arange(2))
         try:
-            engine.prepare("seen", remember, 7)
-            before = engine.generation
+            engine.each(remember, 7)
+            before = dict(engine._groups)
             doomed.start()
             doomed.start()
             doomed.wait(client, 4)
 
             def all_have_their_share():
-                engine.step(lambda: engine.each(number_and_state))
+                engine.each(number_and_state)
                 return len(engine._groups) == 4
 
             wait_until(all_have_their_share, lambda: engine)
-            got = engine.step(lambda: engine.each(number_and_state))
+            got = engine.each(number_and_state)
             assert got == [(number, 7) for number in range(engine.layout.n_shards)]
-            assert before < engine.generation <= before + 2
+            assert before.keys() < engine._groups.keys()
             sizes = [len(group.numbers) for group in engine._groups.values()]
             assert max(sizes) - min(sizes) <= 1
-            rested = engine.generation
+            rested = dict(engine._groups)
             for _ in range(10):
-                engine.step(lambda: engine.each(number_and_state))
+                engine.each(number_and_state)
                 time.sleep(0.02)
-            assert engine.generation == rested
+            assert engine._groups == rested
         finally:
             engine.close()

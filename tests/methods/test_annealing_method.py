@@ -211,4 +211,4 @@ def test_a_loss_at_any_moment_changes_no_bit(losses, monkeypatch, medium, n_clas
     for at in range(1, total + 1, max(1, total // 25)):
         engine = world.engine(at)
         assert trained_bits(engine, y, positives) == wanted, f"lost at call {at}"
-        assert engine.generation == 1
+        assert engine.losses == 1

@@ -171,4 +171,4 @@ def test_a_loss_at_any_moment_changes_no_bit(losses, n_classes):
     for at in range(1, total + 1, max(1, total // 20)):
         engine = world.engine(at)
         assert found_bits(engine, y, n_classes) == wanted, f"lost at call {at}"
-        assert engine.generation == 1
+        assert engine.losses == 1

@@ -43,7 +43,7 @@ def test_a_loss_at_any_moment_changes_no_bit(losses, medium):
     for at in range(1, total + 1, total // 25):
         engine = world.engine(at)
         assert trained_bits(engine) == wanted, f"lost at call {at}"
-        assert engine.generation == 1
+        assert engine.losses == 1
 
 
 def test_the_last_stage_takes_steps_even_if_they_promise_little(medium):

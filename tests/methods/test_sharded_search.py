@@ -130,7 +130,7 @@ def test_starts_do_not_depend_on_the_shards():
         X = rng.normal(size=(N, 6))
         with dask.config.set({"s3vm.shard-bytes": size}):
             engine = ingest(X, np.full(N, -1)).place(np.array([0, 1]))
-        engine.prepare("squares", set_ones)
+        engine.each(set_ones)
         engine.each(ops.draw_starts, [5, 6], 0.3)
         labels.append(np.concatenate(engine.each(take, "labels"), axis=1))
     assert np.array_equal(*labels)

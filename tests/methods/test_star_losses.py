@@ -32,4 +32,4 @@ def test_a_loss_at_any_moment_changes_no_bit(losses, make_rows):
     for at in range(1, total + 1, max(1, total // 20)):
         engine = world.engine(at)
         assert trained_bits(engine) == wanted, f"lost at call {at}"
-        assert engine.generation == 1
+        assert engine.losses == 1

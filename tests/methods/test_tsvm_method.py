@@ -1,12 +1,15 @@
 """The outer loop of TSVM: levels, descent, local optimality, and losses at any moment."""
 
 import itertools
+import types
 
 import numpy as np
 import pytest
 
 from dask_s3vm import L2SVM
 from dask_s3vm.engine.ingest import ingest
+from dask_s3vm.methods import alternation
+from dask_s3vm.methods.alternation import Alternation
 from dask_s3vm.methods.base import History, TransductiveTask
 from dask_s3vm.methods.tsvm import FIRST_LEVEL, GROWTH, TSVMSettings, levels, train_tsvm
 
@@ -213,4 +216,15 @@ def test_a_loss_at_any_moment_changes_no_bit(losses, medium, n_classes):
     for at in range(1, total + 1, max(1, total // 40)):
         engine = world.engine(at)
         assert trained_bits(engine, y, positives, **more) == wanted, f"lost at call {at}"
-        assert engine.generation == 1
+        assert engine.losses == 1
+
+
+def test_labels_that_never_rest_do_not_hang_a_fit(monkeypatch):
+    """A change of labels that is reported again and again ends after so many turns."""
+    monkeypatch.setattr(alternation, "MAX_TURNS", 7)
+    state = Alternation(types.SimpleNamespace(), 0.0, 10)
+    state.point, turns = None, []
+    state.retrain = lambda gap, report: turns.append(gap)
+    state.settle(0.1, True, lambda point: (1, point), False, lambda *_: None, lambda gap: None)
+    assert len(turns) == 7
+    assert state.termination == "max_iter"

@@ -33,13 +33,13 @@ def test_a_loss_at_any_moment_changes_no_score(kind, losses, tiny_shards, monkey
                 yield replace(rows, engine=engine)
 
         monkeypatch.setattr(_run, "placed_once", placed)
-        return split_scores(search.fit(X, y)), world.calls, engine.generation
+        return split_scores(search.fit(X, y)), world.calls, engine.losses
 
     scores, total, _ = searched(None)
     assert np.array_equal(scores, wanted)
     for at in np.linspace(2, total - 1, 8).astype(int):
-        scores, _, generation = searched(at)
-        assert generation > 0
+        scores, _, lost = searched(at)
+        assert lost > 0
         assert np.array_equal(scores, wanted), f"lost at call {at} of {total}"
 
 

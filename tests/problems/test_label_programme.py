@@ -5,7 +5,7 @@ import pytest
 from programme_cases import C_STAR, Case
 
 from dask_s3vm.engine.select import Ranked
-from dask_s3vm.problems.label_programme import LabelProgramme, Vertex
+from dask_s3vm.problems.label_programme import LabelProgramme, Vertex, set_scores
 from dask_s3vm.problems.label_sums import kernel_bounds
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
@@ -55,7 +55,8 @@ def test_kernel_bounds_hold_and_are_reached(center, positive_rows, sparse):
 def shares(case, engine, vertex, ratio=0.5):
     """P of the unlabelled rows, put together from the shards."""
     programme = LabelProgramme(engine, case.sums(engine), ratio)
-    point = programme._point(vertex, 0, rescore=True)
+    engine.each(set_scores, vertex.direction)
+    point = programme._point(vertex, 0)
     held = engine.each(lambda shard: shard.state["share0"])
     return np.concatenate(held)[case.free], point
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dask_s3vm.kernels.vectors import combine, products
 from dask_s3vm.solvers.lbfgs import Memory, memory_size, minimise
+from dask_s3vm.solvers.wolfe import Trial, wolfe_step
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -222,3 +223,24 @@ def test_the_scale_is_taken_along_and_the_pairs_are_not():
     assert (again.n_iter, again.termination) == (2, "converged")
     moved = minimise(lambda x: function(x - 0.1), first.x, memory, 1e-8, never, 500)
     assert moved.value == pytest.approx(first.value, rel=1e-6)
+
+
+def test_a_step_that_goes_down_is_not_wasted_when_trials_run_out():
+    """On a long slope every step is too short for the second condition of Wolfe."""
+
+    def slope(x):
+        return -float(x[0]), np.array([-1.0])
+
+    start = Trial(0.0, 0.0, np.array([-1.0]), -1.0)
+    found, trials = wolfe_step(slope, np.zeros(1), start, np.ones(1), -1.0, 3)
+    assert trials == 3
+    assert found.t == 16.0
+    assert found.value == -16.0
+
+
+def test_no_step_is_accepted_where_nothing_goes_down():
+    def hill(x):
+        return float(x[0]), np.array([-1.0])
+
+    start = Trial(0.0, 0.0, np.array([-1.0]), -1.0)
+    assert wolfe_step(hill, np.zeros(1), start, np.ones(1), -1.0, 4) == (None, 4)
