@@ -7,6 +7,7 @@ plan      where the rows are cut into shards: a property of the data alone
 shard     one shard: its rows, its labels, its per-row state
 tree      the fixed order in which partial results are added
 group     the shards of one process and the threads that run over them
+operations what operations say of the row state that they use: how it is made again
 protocol  what a solver sees of all this: `Engine`
 local     an engine of one group in this process
 cluster   an engine of one group per dask worker, each an actor

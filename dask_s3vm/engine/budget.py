@@ -15,14 +15,14 @@ LONGEST = 30.0
 class Budget:
     """Attempts to go on after losses of workers.
 
-    A loss counts until a step has been completed after it *and* `s3vm.recovery-window` is over. So
-    single losses spread over a long fit never add up, a step that can never be completed is
+    A loss counts until a round has been completed after it *and* `s3vm.recovery-window` is over. So
+    single losses spread over a long fit never add up, a round that can never be completed is
     given up, and so is a cluster that falls apart faster than it works.
     """
 
     def __init__(self) -> None:
         self._losses: list[float] = []
-        self._passed = 0  # of these losses: those with a completed step behind them
+        self._passed = 0  # of these losses: those with a completed round behind them
 
     def progress(self) -> None:
         """Something has been completed."""

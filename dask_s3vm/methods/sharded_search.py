@@ -26,7 +26,7 @@ from dask_s3vm.methods.restarts import SearchSettings, report, restart_seeds, re
 from dask_s3vm.problems import sharded_labels as ops
 from dask_s3vm.problems.labels import Task
 
-#: Restarts that advance together; a lost worker costs the repetition of a batch.
+#: Restarts that advance together.
 BATCH = 10
 
 #: z is added up anew after so many rounds.
