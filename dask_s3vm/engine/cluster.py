@@ -158,6 +158,10 @@ class ClusterEngine:
                 waiting = waiting.difference(*(numbers for _, numbers, _ in answers))
         self._recipes.note(op, args, uses)
         self._budget.progress()
+        copy = self._recipes.copy_of(uses.changes)
+        if copy is not None and uses.changes is not None:
+            take, put = copy
+            self.remember(uses.changes, put, self.each(take))
         return answers
 
     def _ask(

@@ -40,6 +40,9 @@ class Uses:
         return self.reads if self.changes is None else (*self.reads, self.changes)
 
 
+#: Bytes of arguments that a recipe may hold before row state is copied instead.
+MOST_BYTES = 32 << 20
+
 #: Row state that every operation reads: see `shard.hold_out`.
 ALWAYS = ("held out",)
 
@@ -84,10 +87,23 @@ def uses_of(op: Operation, args: tuple[Any, ...]) -> Uses:
 
 @dataclass
 class Recipe:
-    """How to make row state: calls, in order, and what the first of them reads."""
+    """How to make row state: calls, in order, what they read, and the bytes of their arguments."""
 
     calls: list[Call]
     reads: tuple[str, ...] = ()
+    nbytes: int = 0
+
+
+#: By name: an operation that takes row state as it is, and one that puts back what that gave.
+_copies: dict[str, tuple[Operation, Operation]] = {}
+
+
+def copied_by(name: str, take: Operation, put: Operation) -> None:
+    """Say how row state that is changed by many calls can be copied: `put(shard, [take(shard)])`.
+
+    Where the arguments of the calls have become many bytes, an engine keeps a copy in their place.
+    """
+    _copies[name] = take, put
 
 
 @dataclass
@@ -104,6 +120,7 @@ class Recipes:
         elif uses.changes is not None:
             recipe = self._by_name[uses.changes]
             recipe.calls.append((op, args))
+            recipe.nbytes += sum(getattr(arg, "nbytes", 0) for arg in args)
             recipe.reads = tuple(dict.fromkeys(recipe.reads + uses.reads))
 
     def put(
@@ -112,6 +129,11 @@ class Recipes:
         """Say by which call row state that all shards have can be made again."""
         self._by_name[name] = Recipe([(op, args)], reads)
         self._missing.pop(name, None)
+
+    def copy_of(self, name: str | None) -> tuple[Operation, Operation] | None:
+        """How to copy row state whose recipe has become too long, if it has."""
+        recipe = None if name is None else self._by_name.get(name)
+        return _copies.get(str(name)) if recipe and recipe.nbytes > MOST_BYTES else None
 
     def rebuilt(self, numbers: Iterable[int]) -> None:
         """Take note of shards that have no row state."""

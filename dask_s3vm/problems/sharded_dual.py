@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dask_s3vm.engine.operations import operation
+from dask_s3vm.engine.operations import copied_by, operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
 from dask_s3vm.engine.shard import Shard
@@ -274,3 +274,6 @@ def put_state(shard: Shard, states: list[list[np.ndarray]]) -> None:
     for name, array in zip(_ARRAYS, states[shard.number], strict=True):
         shard.state[name] = array.copy()
     _set_up(shard)
+
+
+copied_by("dual", take_state, put_state)

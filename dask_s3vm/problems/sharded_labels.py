@@ -6,7 +6,7 @@ batch of restarts their `labels` and those of the last proposal, `trial`, both (
 
 import numpy as np
 
-from dask_s3vm.engine.operations import operation
+from dask_s3vm.engine.operations import copied_by, operation
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels.flips import add_rows, draw_labels, fit_window, round_robin
 from dask_s3vm.problems.least_squares import free_rows
@@ -116,6 +116,22 @@ def bits_of_labels(shard: Shard, place: int) -> np.ndarray:
     labels = np.zeros(shard.n_rows, dtype=np.uint8)
     labels[free_rows(shard)] = shard.state["labels"][place] > 0
     return np.packbits(labels)
+
+
+@operation(reads=["trials"])
+def take_trials(shard: Shard) -> tuple[np.ndarray, np.ndarray]:
+    """Copy labels and proposals."""
+    return shard.state["labels"].copy(), shard.state["trial"].copy()
+
+
+@operation(sets="trials")
+def put_trials(shard: Shard, trials: list[tuple[np.ndarray, np.ndarray]]) -> None:
+    """Put back what `take_trials` gave, by shard."""
+    labels, trial = trials[shard.number]
+    shard.state["labels"], shard.state["trial"] = labels.copy(), trial.copy()
+
+
+copied_by("trials", take_trials, put_trials)
 
 
 def _stream(seed: int, shard: int, turn: int) -> np.ndarray:

@@ -6,6 +6,7 @@ import dask
 import numpy as np
 import pytest
 
+from dask_s3vm.engine import operations
 from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine
 from dask_s3vm.engine.member import Member
 from dask_s3vm.engine.operations import Uses, operation, uses_of
@@ -207,6 +208,31 @@ def test_state_can_be_remembered_otherwise(engine_with):
     world.losses = [True]
     assert engine.sum(read_sum, 0) == (32,)
     assert ("raise_sum", 1) not in done
+
+
+@operation(reads=["sum0"])
+def take_sum(shard):
+    return shard.state["sum0"]
+
+
+@operation(sets="sum0")
+def put_sum(shard, values):
+    note("put_sum", shard)
+    shard.state["sum0"] = values[shard.number]
+
+
+def test_a_long_recipe_becomes_a_copy(engine_with, monkeypatch):
+    monkeypatch.setattr(operations, "MOST_BYTES", 20)
+    monkeypatch.setattr(operations, "_copies", {"sum0": (take_sum, put_sum)})
+    engine, world = engine_with([])
+    put_sums(engine)
+    for _ in range(4):
+        engine.each(raise_sum, np.float64(1.0), 0)
+    done.clear()
+    world.losses = [True]
+    assert engine.sum(read_sum, 0) == (40,)
+    assert done.count(("put_sum", 1)) == 1
+    assert done.count(("raise_sum", 1)) == 1  # since the copy
 
 
 def test_what_is_forgotten_is_not_made_again(engine_with):
