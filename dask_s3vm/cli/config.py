@@ -106,6 +106,7 @@ def _entries(
 
 
 def _near(word: str, known: Mapping[str, Any]) -> str:
+    known = {name: one for name, one in known.items() if not getattr(one, "hidden", False)}
     close = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(sorted(known))}"
 

@@ -17,6 +17,35 @@ class Word(click.ParamType):
         return str(value)
 
 
+class YesNo(click.Choice):
+    """`auto`, `yes` or `no`: the last two are truth values, and may be so in a TOML file."""
+
+    toml: tuple[type, ...] = (str, bool)
+
+    def __init__(self) -> None:
+        super().__init__(["auto", "yes", "no"])
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return True, False or "auto"."""
+        if isinstance(value, bool):
+            return value
+        return {"yes": True, "no": False}.get(super().convert(value, param, ctx), "auto")
+
+
+class Renamed(click.ParamType):
+    """An option that is called something else now: whatever is given, the new name is told."""
+
+    name = "renamed"
+    toml: tuple[type, ...] = (str, int, float, bool, list)
+
+    def __init__(self, now: str) -> None:
+        self._now = now
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Refuse it."""
+        self.fail(f"this option is called {self._now}", param, ctx)
+
+
 class Numbers(click.ParamType):
     """Numbers with commas between them; a list in a TOML file. One alone stays a number."""
 

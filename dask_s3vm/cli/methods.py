@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dask_s3vm.cli.kernel import count_or_all, kernel_parameters
-from dask_s3vm.cli.kinds import Numbers, Word
+from dask_s3vm.cli.kinds import Numbers, Renamed, Word, YesNo
 
 #: Method -> its estimator. An option has an effect if the estimator has the parameter.
 METHODS = {
@@ -67,39 +67,46 @@ def _choice(*names: str) -> click.Choice:
 
 
 OPTIONS = (
-    Option("lam", Numbers(), "Regularisation; 1e-3, rlsc and s2rlsc 1. rlsc: also several."),
-    Option("lam-unlabeled", float, "Weight of unlabelled rows; 1 (tsvm, da, qn, s2rlsc)."),
-    Option("positive-ratio", float, "Share of positive rows; as among the labelled."),
+    Option("lam", Numbers(), "Regularization; 1e-3, rlsc and s2rlsc 1. rlsc: also several."),
+    Option("lam-unlabeled", float, "Weight of unlabeled rows; 1 (tsvm, da, qn, s2rlsc)."),
+    Option("positive-ratio", float, "Share of positive rows; as among the labeled."),
     Option("C", float, "Weight of the loss; 1 (qp, sqp, star)."),
-    Option("C-unlabeled", float, "Of unlabelled rows; C l / u (qp, sqp)."),
+    Option("C-unlabeled", float, "Of unlabeled rows; C l / u (qp, sqp)."),
     Option("threshold", _choice("zero", "ratio"), "See TSVM; zero (tsvm, da, qn)."),
-    Option("max-switches", int, "Most pairs to switch at a time (tsvm)."),
+    Option("max-switches", int, "Maximum number of label pairs switched at once (tsvm)."),
     Option("offset", _choice("balanced", "free"), "See QNS3VM; balanced (qn)."),
-    Option("annealing", Numbers(), "Weights of unlabelled rows by stage, rising to 1 (qn)."),
+    Option("annealing", Numbers(), "Weights of unlabeled rows by stage, rising to 1 (qn)."),
     Option("gtol", float, "Largest gradient at stop; 1e-9 (qn)."),
     Option("restarts", int, "Starts of s2rlsc (50) and qp (0).", "n_restarts"),
     Option("patience", int, "Stop after so many restarts in vain (s2rlsc)."),
     Option("balance-tol", float, "Around --positive-ratio; 0.1 (s2rlsc)."),
     Option("population", Numbers(whole=True), "Parents and children; 5,25 (s2rlsc)."),
-    Option("placement", _choice("auto", "pool", "shards"), "Of the search; auto (s2rlsc)."),
+    Option("sharded", YesNo(), "Search in the shards, or all rows; auto (s2rlsc, sqp, star)."),
     Option("dtype", _choice("float64", "float32"), "Of the search; float64 (s2rlsc)."),
-    Option("center", bool, "Centre the rows; qp and sqp yes, s2rlsc no."),
+    Option("center", bool, "Center the rows; qp and sqp yes, s2rlsc no."),
     Option("pick", _choice("fewer", "positive"), "Which rows; fewer (sqp)."),
-    Option("scheme", _choice("auto", "exact", "greedi"), "Of the greedy; auto (sqp)."),
     Option("confidence", float, "What a later label counts; 0.7 (star)."),
     Option("weighting", _choice("minority", "printed", "none"), "See STARSVM (star)."),
-    Option("solver", _choice("auto", "exact", "sharded"), "See STARSVM; auto (star)."),
     Option("min-share", float, "Least share of rows that a stage labels (star)."),
-    Option("max-stages", int, "Most stages (star)."),
+    Option("max-stages", int, "Maximum number of stages (star)."),
     Option("class-weight", Word(), "none, balanced or LABEL=WEIGHT,... (not star)."),
     Option("intercept", bool, "Have a bias; yes (not star).", "fit_intercept"),
     Option("tol", float, "Relative gap at stop; 1e-6 (star: 1e-3; not rlsc, s2rlsc)."),
     Option("max-iter", int, "Newton steps; 100 (qn: evaluations, 500; star: 1000)."),
 )
 
+#: Options that had another name -> the one to use, and what its values mean.
+RENAMED = {
+    "placement": "--sharded now: no for pool, yes for shards",
+    "scheme": "--sharded now: no for exact, yes for greedi",
+    "solver": "--sharded now: no for exact, yes for sharded",
+}
+
 
 def method_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --method and the options of all methods."""
+    for name, now in RENAMED.items():
+        command = click.option(f"--{name}", name, type=Renamed(now), hidden=True)(command)
     for option in reversed(OPTIONS):
         command = option.add_to(command)
     return click.option(

@@ -215,5 +215,5 @@ def _shape(X: Any) -> dict[str, int]:
 
 def _fitted(estimator: Any) -> dict[str, Any]:
     """Small fitted attributes: facts of the model that are worth telling."""
-    names = "classes_ positive_ratio_ n_iter_ n_rounds_ n_features_in_ lam_ solver_ intercept_"
+    names = "classes_ positive_ratio_ n_iter_ n_rounds_ n_features_in_ lam_ sharded_ intercept_"
     return {name: getattr(estimator, name) for name in names.split() if hasattr(estimator, name)}

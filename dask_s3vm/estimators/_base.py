@@ -15,6 +15,7 @@ from dask_s3vm.estimators._labels import class_costs, find_classes
 from dask_s3vm.estimators._linear import LinearClassifier
 from dask_s3vm.estimators._record import check_resumable, recorded
 from dask_s3vm.estimators._resident import Resident
+from dask_s3vm.estimators._shared import LabelParameters
 from dask_s3vm.features import KernelMap
 from dask_s3vm.interrupts import warn
 from dask_s3vm.methods.base import ClassTotals, History, LinearSolution, class_totals
@@ -53,13 +54,12 @@ def n_problems(classes: np.ndarray) -> int:
     return 1 if len(classes) == 2 else len(classes)
 
 
-class LinearS3VM(KernelParameters, LinearClassifier):
-    """Base of the estimators; parameters are those that all of them have.
+class LinearS3VM(KernelParameters, LabelParameters, LinearClassifier):
+    """Base of the classifiers; parameters are those that all of them have.
 
     With a kernel the methods are linear in the features of the rows; see `features.kernel_map`.
     """
 
-    unlabeled: int | str | None
     class_weight: dict[Any, float] | str | None
     warm_start: bool
     max_iter: int

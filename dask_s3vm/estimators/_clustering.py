@@ -1,114 +1,60 @@
 """Maximum margin clustering."""
 
-import os
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClusterMixin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.estimators._inputs import as_array, take_in
 from dask_s3vm.estimators._least_squares import (
-    Callbacks,
+    PLACEMENT,
     LeastSquaresParameters,
+    SearchParameters,
     check_population,
     seed_of,
 )
 from dask_s3vm.estimators._linear import LinearModel, beside
+from dask_s3vm.estimators._parameters import (
+    COUNT,
+    NOT_NEGATIVE,
+    fitted,
+    parameter,
+    parametrized,
+    redeclared,
+)
 from dask_s3vm.estimators._record import check_resumable, recorded
+from dask_s3vm.estimators._shared import (
+    InterceptParameters,
+    RegularizationParameters,
+    RunParameters,
+)
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.clustering import ClusterSettings, Split, split_rows
 from dask_s3vm.methods.restarts import SearchSettings
 from dask_s3vm.methods.s2rlsc import Placement
 
 
-class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
+@parametrized
+class MaxMarginClustering(
+    SearchParameters,
+    InterceptParameters,
+    LeastSquaresParameters,
+    ClusterMixin,
+    LinearModel,
+    RunParameters,
+):
     """Maximum margin clustering with the square loss: the unsupervised case of `S2RLSC`.
 
-    Looks for labels y in {-1, +1} and a model that minimise (Gieseke et al., eq. 16 and 17)::
+    Looks for labels y in {-1, +1} and a model that minimize (Gieseke et al., eq. 16 and 17)::
 
         1/n sum_i (y_i - w.x_i)^2 + lam |w|^2
 
-    with about a share `balance` of the rows positive; see `S2RLSC` for the search. More than two
-    clusters are made by splitting the largest one in two, again and again.
-
-    Parameters
-    ----------
-    n_clusters : int, default=2
-        Clusters.
-    lam : float, default=1.0
-        Weight of the regulariser.
-    balance : float, default=0.5
-        Share of rows in the smaller or larger part of a split, where it starts.
-    balance_tol : float, default=0.2
-        The share stays within `balance` +- this, at all times; no cluster is empty.
-    n_restarts : int, default=50
-        Searches per split.
-    population : (int, int), default=(5, 25)
-        Parents and children of the (mu+nu)-EA; (1, 1) takes the rows in turn.
-    patience : int or None, default=None
-        Stop when so many restarts in a row, by number, have not improved on the best before.
-    fit_intercept : bool, default=True
-        Whether to have a bias.
-    center : bool, default=True
-        Whether to take the mean off the rows of a cluster before it is split. Without, the mean
-        direction of rows that are far from the origin outweighs all others, and draws the search
-        to the edge of the balance.
-    kernel : str or callable, default="linear"
-        "linear", "rbf", "poly", ...: see `dask_s3vm.features.fit_kernel_map`, also for the
-        parameters after it. Kernels are computed with landmark rows, and so is the linear one if X
-        has more than 4,096 columns and rows; else it is exact.
-    n_components : int or None, default=500
-        Landmarks; None: all rows, the exact kernel.
-    sigma : float or "scale", default="scale"
-        Width of the RBF kernel.
-    gamma : float or None, default=None
-        1 / (2 sigma^2), and the like for other kernels.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial and the sigmoid kernel.
-    kernel_params : dict or None, default=None
-        Parameters of a callable kernel.
-    random_state : int, numpy Generator or RandomState, or None, default=0
-        Draws the starts of the searches and the landmarks.
-    placement : {"auto", "pool", "shards"}, default="auto"
-        See `S2RLSC`.
-    dtype : {"float64", "float32"}, default="float64"
-        See `S2RLSC`.
-    callbacks : callable, sequence of callables or None, default=None
-        Called with a row of `history_` as each restart finishes.
-    checkpoint : str, path or None, default=None
-        Directory in which the fit keeps its state, to be gone on with after an interruption; see
-        the README. The state is removed when the fit is done.
-    verbose : bool, default=False
-        Show a line of progress on standard error.
-
-    Attributes
-    ----------
-    labels_ : array of shape (n,)
-        Cluster of each row, 0 for that of the first; a dask array if X is one.
-    coef_ : ndarray of shape (n_clusters - 1, d)
-        Weights of each split, of features if the kernel is not linear.
-    intercept_ : ndarray of shape (n_clusters - 1,)
-        Biases.
-    parents_ : ndarray of shape (n_clusters - 1,)
-        The cluster that each split cuts; rows on its positive side go to a new one.
-    objective_ : float or ndarray of shape (n_clusters - 1,)
-        The objective above, over the rows of the cluster that is split.
-    history_ : list of dict
-        One row per restart: split, fitness, fitness of its start, flips looked at and carried out,
-        seconds.
-    n_rounds_ : int
-        Rounds over the rows.
-    kernel_map_ : KernelMap or None
-        Makes the features that `coef_` is over; None for the linear kernel.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where X has them.
+    with about a share `balance` of the rows positive; see `S2RLSC` for the search, and for what
+    `sharded` does. More than two clusters are made by splitting the largest one in two, again and
+    again.
 
     References
     ----------
@@ -125,72 +71,53 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LeastSquaresParameters._kernel_constraints,
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "lam": [Interval(Real, 0, None, closed="neither")],
-        "balance": [Interval(Real, 0, 1, closed="neither")],
-        "balance_tol": [Interval(Real, 0, None, closed="left")],
-        "n_restarts": [Interval(Integral, 1, None, closed="left")],
-        "population": [tuple, list],
-        "patience": [Interval(Integral, 1, None, closed="left"), None],
-        "fit_intercept": ["boolean"],
-        "center": ["boolean"],
-        "placement": [StrOptions({"auto", "pool", "shards"})],
-        "dtype": [StrOptions({"float32", "float64"})],
-        "callbacks": [callable, list, tuple, None],
-        "checkpoint": [str, os.PathLike, None],
-        "verbose": ["verbose"],
-    }
+    n_clusters: int = parameter("int", "Number of clusters.", [COUNT], default=2, kw_only=False)
+    lam: float = redeclared(RegularizationParameters, "lam", default=1.0)
+    balance: float = parameter(
+        "float",
+        "Share of rows in the smaller or larger part of a split, where it starts.",
+        [Interval(Real, 0, 1, closed="neither")],
+        default=0.5,
+    )
+    balance_tol: float = parameter(
+        "float",
+        "The share stays within `balance` +- this, at all times; no cluster is empty.",
+        [NOT_NEGATIVE],
+        default=0.2,
+    )
+    center: bool = parameter(
+        "bool",
+        "Whether to subtract the mean from the rows of a cluster before it is split. Without, the "
+        "mean direction of rows that are far from the origin outweighs all others, and draws the "
+        "search to the edge of the balance.",
+        ["boolean"],
+        default=True,
+    )
 
-    def __init__(
-        self,
-        n_clusters: int = 2,
-        *,
-        lam: float = 1.0,
-        balance: float = 0.5,
-        balance_tol: float = 0.2,
-        n_restarts: int = 50,
-        population: tuple[int, int] = (5, 25),
-        patience: int | None = None,
-        fit_intercept: bool = True,
-        center: bool = True,
-        kernel: Any = "linear",
-        n_components: int | None = 500,
-        sigma: float | str = "scale",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        random_state: Any = 0,
-        placement: str = "auto",
-        dtype: str = "float64",
-        callbacks: Callbacks = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.lam = lam
-        self.balance = balance
-        self.balance_tol = balance_tol
-        self.n_restarts = n_restarts
-        self.population = population
-        self.patience = patience
-        self.fit_intercept = fit_intercept
-        self.center = center
-        self.kernel = kernel
-        self.n_components = n_components
-        self.sigma = sigma
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.random_state = random_state
-        self.placement = placement
-        self.dtype = dtype
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+    labels_: Any = fitted(
+        "array of shape (n,)",
+        "Cluster of each row, 0 for that of the first; a dask array if X is one.",
+    )
+    coef_: np.ndarray = fitted(
+        "ndarray of shape (n_clusters - 1, d)",
+        "Weights of each split, of the features that `kernel_map_` makes if there is one.",
+    )
+    intercept_: np.ndarray = fitted("ndarray of shape (n_clusters - 1,)", "Biases.")
+    parents_: np.ndarray = fitted(
+        "ndarray of shape (n_clusters - 1,)",
+        "The cluster that each split cuts; rows on its positive side go to a new one.",
+    )
+    objective_: float | np.ndarray = fitted(
+        "float or ndarray of shape (n_clusters - 1,)",
+        "The objective above, over the rows of the cluster that is split.",
+    )
+    history_: list[dict[str, Any]] = fitted(
+        "list of dict",
+        "One row per restart: split, fitness, fitness of its start, flips looked at and carried "
+        "out, seconds.",
+    )
+
+    _renamed: ClassVar[dict[str, tuple[str, str]]] = PLACEMENT
 
     @interruptible
     def fit(self, X: Any, y: Any = None) -> "MaxMarginClustering":
@@ -217,7 +144,7 @@ class MaxMarginClustering(LeastSquaresParameters, ClusterMixin, LinearModel):
             self.balance_tol,
             self.fit_intercept,
             self.center,
-            Placement(self.placement, self.dtype),
+            Placement(self._place("shards", "pool"), self.dtype),
         )
         search = SearchSettings(
             self.n_restarts, population, self.patience, seed_of(self.random_state)

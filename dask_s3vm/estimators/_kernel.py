@@ -1,44 +1,85 @@
 """Parameters of estimators that choose a kernel, and what is made of them."""
 
 from collections.abc import Callable
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from dask_s3vm.estimators._parameters import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    fitted,
+    parameter,
+    parametrized,
+)
 from dask_s3vm.features import KernelMap, check_kernel, fit_kernel_map
 from dask_s3vm.features.kernel_map import KERNELS
 
+#: What there is to choose from.
+CHOICES = (
+    '"linear", "rbf", "poly", "laplacian", ...: see `dask_s3vm.features.fit_kernel_map`, also for '
+    "the parameters after it."
+)
 
+
+@parametrized
 class KernelParameters:
-    """Base of estimators with a kernel: they have these parameters, and `kernel_map_` once fitted.
+    """Base of estimators with a kernel.
 
-    See `dask_s3vm.features.fit_kernel_map` for what the parameters mean. An estimator adds
-    `_kernel_constraints` to its own, and the names to its `__init__`.
+    See `dask_s3vm.features.fit_kernel_map` for what the parameters mean.
     """
 
-    kernel: str | Callable[..., float]
-    n_components: int | None
-    sigma: float | str
-    gamma: float | None
-    degree: float
-    coef0: float
-    kernel_params: dict[str, Any] | None
-    random_state: Any
+    kernel: str | Callable[..., float] = parameter(
+        "str or callable",
+        f"{CHOICES} Kernels other than the linear one are computed with landmark rows.",
+        [StrOptions({*KERNELS}), callable],
+        default="linear",
+    )
+    n_components: int | None = parameter(
+        "int or None",
+        "Number of landmarks; None: all rows, the exact kernel.",
+        [COUNT, None],
+        default=500,
+    )
+    sigma: float | str = parameter(
+        'float or "scale"',
+        'Width of the RBF kernel; "scale": a fifth of the diagonal of the ranges of the columns.',
+        [POSITIVE, StrOptions({"scale"})],
+        default="scale",
+    )
+    gamma: float | None = parameter(
+        "float or None",
+        "1 / (2 sigma^2), and the like for other kernels.",
+        [POSITIVE, None],
+        default=None,
+    )
+    degree: float = parameter(
+        "float", "Degree of the polynomial kernel.", [NOT_NEGATIVE], default=3
+    )
+    coef0: float = parameter(
+        "float",
+        "Constant of the polynomial and the sigmoid kernel.",
+        [Interval(Real, None, None, closed="neither")],
+        default=1.0,
+    )
+    kernel_params: dict[str, Any] | None = parameter(
+        "dict or None", "Parameters of a callable kernel.", [dict, None], default=None
+    )
+    random_state: Any = parameter(
+        "int, numpy Generator or RandomState, or None",
+        "Draws the landmarks, and the random starts of a search where there are any. An int gives "
+        "the same model every time.",
+        ["random_state", np.random.Generator],
+        default=None,
+    )
 
-    kernel_map_: KernelMap | None
-
-    _kernel_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions({*KERNELS}), callable],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "sigma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "kernel_params": [dict, None],
-        "random_state": ["random_state", np.random.Generator],
-    }
+    kernel_map_: KernelMap | None = fitted(
+        "KernelMap or None",
+        "Makes the features that `coef_` is over; None for the linear kernel.",
+    )
 
     @property
     def _is_linear(self) -> bool:

@@ -1,14 +1,21 @@
 """The supervised linear SVM, l2-SVM-MFN."""
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 from sklearn.base import clone
-from sklearn.utils._param_validation import Interval
 
 from dask_s3vm.estimators._base import LinearS3VM
+from dask_s3vm.estimators._parameters import fitted, parametrized
+from dask_s3vm.estimators._shared import (
+    ClassWeightParameters,
+    InterceptParameters,
+    RegularizationParameters,
+    RunParameters,
+    StoppingParameters,
+    SupervisedLabelParameters,
+    WarmStartParameters,
+)
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import History, LinearSolution
 from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
@@ -17,85 +24,28 @@ from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
 _OF_ALL = ("classes_", "n_features_in_", "feature_names_in_", "n_rounds_", "kernel_map_")
 
 
-class L2SVM(LinearS3VM):
+@parametrized
+class L2SVM(
+    RegularizationParameters,
+    InterceptParameters,
+    SupervisedLabelParameters,
+    LinearS3VM,
+    ClassWeightParameters,
+    StoppingParameters,
+    WarmStartParameters,
+    RunParameters,
+):
     r"""Linear SVM with squared hinge loss, trained by modified finite Newton (l2-SVM-MFN).
 
-    Minimises, over the labelled rows (Sindhwani & Keerthi, eq. 1.2)::
+    Minimizes, over the labeled rows (Sindhwani & Keerthi, eq. 1.2)::
 
         f(w) = 1/2 sum_i c_i max(0, 1 - y_i w.x_i)^2 + lam/2 |w|^2
 
-    with ``c_i = 1/l`` for l labelled rows; sample and class weights multiply ``c_i``. The bias is
-    a component of w like the others, and regularised with them. It stops when the objective is
+    with ``c_i = 1/l`` for l labeled rows; sample and class weights multiply ``c_i``. The bias is
+    a component of w like the others, and regularized with them. It stops when the objective is
     proven to be within a factor ``1 + tol`` of the minimum: ``|grad f|^2 / (2 lam) <= tol f``.
 
-    Parameters
-    ----------
-    lam : float, default=1e-3
-        Weight of the regulariser. The same problem as ``LinearSVC(loss="squared_hinge",
-        dual=False, C=1 / (2 * lam * l))``.
-    fit_intercept : bool, default=True
-        Whether to have a bias.
-    kernel : str or callable, default="linear"
-        "linear", "rbf", "poly", "laplacian", ...: see `dask_s3vm.features.fit_kernel_map`, also for
-        the parameters after it. Other kernels than the linear one are computed with landmark rows.
-    n_components : int or None, default=500
-        Landmarks; None: all rows, the exact kernel.
-    sigma : float or "scale", default="scale"
-        Width of the RBF kernel; "scale": a fifth of the diagonal of the ranges of the columns.
-    gamma : float or None, default=None
-        1 / (2 sigma^2), and the like for other kernels.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial and the sigmoid kernel.
-    kernel_params : dict or None, default=None
-        Parameters of a callable kernel.
-    random_state : int, numpy Generator or RandomState, or None, default=None
-        Draws the landmarks.
-    unlabeled : int, str or None, default=-1
-        Mark of rows without a label, which are left out; None if there is no mark. If y has
-        the values -1 and +1 only, these are taken as the two classes.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes.
-    tol : float, default=1e-6
-        Relative gap of the objective at which to stop.
-    max_iter : int, default=100
-        Most Newton steps per binary problem.
-    warm_start : bool, default=False
-        Start from the weights of the last fit, with its landmarks.
-    callbacks : callable, sequence of callables or None, default=None
-        Called with every row of `history_` as it comes.
-    checkpoint : str, path or None, default=None
-        Directory in which the fit keeps its state, to be gone on with after an interruption; see
-        the README. The state is removed when the fit is done.
-    verbose : bool, default=False
-        Show a line of progress on standard error.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        The classes, sorted.
-    coef_ : ndarray of shape (1, d) or (n_classes, d)
-        Weights, of features if there is a kernel; one row for two classes, one-vs-rest for more.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-        Biases.
-    objective_ : float or ndarray of shape (n_classes,)
-        Minimum of f that was reached.
-    n_iter_ : int
-        Newton steps, the most over the binary problems.
-    n_rounds_ : int
-        Rounds over the rows, all of them counted.
-    termination_ : str
-        "converged"; "precision" where rounding allowed no further step; or "max_iter".
-    history_ : list of dict
-        One row per Newton step: objective, gradient norm, active rows, CG steps, rounds of the
-        line search, step length, seconds.
-    kernel_map_ : KernelMap or None
-        Makes the features that `coef_` is over; None for the linear kernel.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where X has them.
+    This is the problem of ``LinearSVC(loss="squared_hinge", dual=False, C=1 / (2 * lam * l))``.
 
     References
     ----------
@@ -113,64 +63,15 @@ class L2SVM(LinearS3VM):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearS3VM._kernel_constraints,
-        "lam": [Interval(Real, 0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "unlabeled": [Integral, str, None],
-        "class_weight": [dict, str, None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "warm_start": ["boolean"],
-        "callbacks": [callable, list, tuple, None],
-        "checkpoint": [str, os.PathLike, None],
-        "verbose": ["verbose"],
-    }
-
-    def __init__(
-        self,
-        lam: float = 1e-3,
-        *,
-        fit_intercept: bool = True,
-        kernel: str | Callable[..., float] = "linear",
-        n_components: int | None = 500,
-        sigma: float | str = "scale",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        random_state: Any = None,
-        unlabeled: int | str | None = -1,
-        class_weight: dict[Any, float] | str | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        warm_start: bool = False,
-        callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lam = lam
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.n_components = n_components
-        self.sigma = sigma
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.random_state = random_state
-        self.unlabeled = unlabeled
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+    history_: list[dict[str, Any]] = fitted(
+        "list of dict",
+        "One row per Newton step: objective, gradient norm, active rows, CG steps, rounds of the "
+        "line search, step length, seconds.",
+    )
 
     @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "L2SVM":
-        """Train on the labelled rows.
+        """Train on the labeled rows.
 
         Parameters
         ----------

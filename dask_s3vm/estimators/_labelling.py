@@ -1,18 +1,23 @@
 """What estimators have in common that find labels first and train an SVM on them afterwards."""
 
-import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
 from dask_s3vm.estimators._linear import beside
+from dask_s3vm.estimators._parameters import POSITIVE, fitted, parameter, parametrized
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
 from dask_s3vm.estimators._resident import Resident
+from dask_s3vm.estimators._shared import (
+    ClassWeightParameters,
+    CostParameters,
+    InterceptParameters,
+    RatioParameters,
+    RunParameters,
+    StoppingParameters,
+)
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import (
     History,
@@ -26,36 +31,47 @@ from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
 from dask_s3vm.methods.weights import one_weight
 
 
-class LabellingS3VM(LinearS3VM):
-    """Base of QPS3VM and SubmodularS3VM: see these for the parameters and attributes."""
+@parametrized
+class LabellingS3VM(
+    CostParameters,
+    RatioParameters,
+    InterceptParameters,
+    LinearS3VM,
+    ClassWeightParameters,
+    StoppingParameters,
+    RunParameters,
+):
+    """Base of QPS3VM and SubmodularS3VM."""
 
-    C: float
-    C_unlabeled: float | None
-    positive_ratio: float | None
-    center: bool
-    fit_intercept: bool
-    tol: float
-    callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None
-    verbose: bool
+    C_unlabeled: float | None = parameter(
+        "float or None",
+        "Cost C* of an unlabeled row. None: C l / u, with which both kinds of rows weigh alike.",
+        [POSITIVE, None],
+        default=None,
+        kw_only=False,
+    )
+    center: bool = parameter(
+        "bool",
+        "Whether the kernel is taken about the mean of the unlabeled rows, on the fly: sparse rows "
+        "stay sparse. False is the paper's form, in which the mean of rows that are not negative "
+        "outweighs what tells them apart.",
+        ["boolean"],
+        default=True,
+    )
+
+    transduction_: Any = fitted(
+        "array of shape (n,)",
+        "Labels of the training rows: those given, and those found. A dask array if X is one. With "
+        "more than two classes, a row goes to the class that claims it; if several or none do, to "
+        "the one for which it lies farthest on the positive side of the threshold.",
+    )
+    objective_: float | np.ndarray = fitted(
+        "float or ndarray of shape (n_classes,)",
+        "F, eq. (11), of the labels found; without unlabeled rows the objective of the SVM.",
+    )
 
     #: labels are found anew in every fit: there is nothing to start from
     warm_start = False
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearS3VM._kernel_constraints,
-        "C": [Interval(Real, 0, None, closed="neither")],
-        "C_unlabeled": [Interval(Real, 0, None, closed="neither"), None],
-        "positive_ratio": [Interval(Real, 0, 1, closed="both"), None],
-        "center": ["boolean"],
-        "fit_intercept": ["boolean"],
-        "unlabeled": [Integral, str, None],
-        "class_weight": [dict, str, None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "callbacks": [callable, list, tuple, None],
-        "checkpoint": [str, os.PathLike, None],
-        "verbose": ["verbose"],
-    }
 
     @abstractmethod
     def _find(
@@ -65,11 +81,11 @@ class LabellingS3VM(LinearS3VM):
 
     @abstractmethod
     def _keep_found(self, found: list[FoundLabels]) -> None:
-        """Set attributes of the estimator's own; the list is empty without unlabelled rows."""
+        """Set attributes of the estimator's own; the list is empty without unlabeled rows."""
 
     @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "LabellingS3VM":
-        """Find labels for the unlabelled rows, then train on all rows.
+        """Find labels for the unlabeled rows, then train on all rows.
 
         Parameters
         ----------
@@ -78,8 +94,8 @@ class LabellingS3VM(LinearS3VM):
         y : array of shape (n,), numpy or dask
             Labels; `unlabeled` marks rows without one.
         sample_weight : array of shape (n,), numpy or dask, or None
-            Weights of the rows, which multiply C and C*. Unlabelled rows must all have the same
-            weight, or 0, which leaves them out: the programme counts rows.
+            Weights of the rows, which multiply C and C*. Unlabeled rows must all have the same
+            weight, or 0, which leaves them out: the program counts rows.
 
         Returns
         -------
@@ -88,7 +104,7 @@ class LabellingS3VM(LinearS3VM):
         with self._placed(X, y, sample_weight) as rows:
             history = rows.history
             ratios = positive_ratios(self, rows)
-            # costs of rows are relative to the total weight of the labelled ones; C is not
+            # costs of rows are relative to the total weight of the labeled ones; C is not
             costs = self.C * rows.totals.weights.sum() * rows.costs
             settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
             if not has_unlabeled(self, rows):

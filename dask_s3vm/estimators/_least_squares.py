@@ -4,15 +4,23 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
-from dask_s3vm.estimators._kernel import KernelParameters
+from dask_s3vm.estimators._kernel import CHOICES, KernelParameters
+from dask_s3vm.estimators._linear import LinearModel
+from dask_s3vm.estimators._parameters import COUNT, parameter, parametrized, redeclared
+from dask_s3vm.estimators._shared import ShardedParameters
 from dask_s3vm.features import KernelMap, fit_kernel_map
 
 #: The largest matrix to be decomposed for the linear kernel, unless landmarks are chosen.
 LARGEST = 4096
 
+#: What `sharded` was called.
+PLACEMENT = {"placement": ("sharded", "with False for 'pool' and True for 'shards'")}
 
-class LeastSquaresParameters(KernelParameters):
+
+@parametrized
+class LeastSquaresParameters(KernelParameters, LinearModel):
     """Least squares decompose a square matrix with a row for each column of X, or for each row.
 
     With ``kernel="linear"`` the model is exact as long as X has up to 4,096 columns, or up to 4,096
@@ -20,7 +28,14 @@ class LeastSquaresParameters(KernelParameters):
     `n_components` rows. In all cases `coef_` is over the columns of X.
     """
 
-    coef_: np.ndarray
+    kernel: str | Callable[..., float] = redeclared(
+        KernelParameters,
+        "kernel",
+        about=f"{CHOICES} Kernels other than the linear one are computed with landmark rows, and "
+        "so is the linear one if X has more than 4,096 columns and more than 4,096 rows; otherwise "
+        "it is exact.",
+        default="linear",
+    )
 
     def _fit_kernel_map(self, X: Any) -> KernelMap | None:
         if not self._is_linear:
@@ -41,6 +56,35 @@ class LeastSquaresParameters(KernelParameters):
             of_landmarks = self.coef_ @ self.kernel_map_.basis.T
             self.coef_ = np.ascontiguousarray((self.kernel_map_.landmarks.T @ of_landmarks.T).T)
             self.kernel_map_ = None
+
+
+@parametrized
+class SearchParameters(ShardedParameters):
+    """Parameters of a local search with restarts."""
+
+    n_restarts: int = parameter(
+        "int", "Number of searches; in a clustering, per split.", [COUNT], default=50
+    )
+    population: tuple[int, int] = parameter(
+        "(int, int)",
+        "Parents and children of the (mu+nu)-EA; (1, 1) takes the rows in turn instead of at "
+        "random, which is the fastest.",
+        [tuple, list],
+        default=(5, 25),
+    )
+    patience: int | None = parameter(
+        "int or None",
+        "Stop when so many restarts in a row, by number, have not improved on the best before.",
+        [COUNT, None],
+        default=None,
+    )
+    dtype: str = parameter(
+        '{"float64", "float32"}',
+        'Type of the factor. With "float32" it takes half the memory; sums, and the final model, '
+        "are float64 all the same.",
+        [StrOptions({"float32", "float64"})],
+        default="float64",
+    )
 
 
 def seed_of(random_state: Any) -> np.random.SeedSequence:
@@ -65,6 +109,3 @@ def check_population(population: Any) -> tuple[int, int]:
             f"population must be two numbers >= 1, parents and children, got {population!r}"
         )
     return mu, nu
-
-
-Callbacks = Callable[..., None] | list[Callable[..., None]] | None

@@ -1,6 +1,6 @@
 """Linear models as scikit-learn knows them."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import dask.array as da
 import numpy as np
@@ -8,12 +8,38 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.estimators._inputs import as_array, rows_to_predict
+from dask_s3vm.estimators._parameters import fitted, parametrized, refuse_renamed
 from dask_s3vm.estimators._resident import Resident
 from dask_s3vm.prediction import LinearClasses, LinearOutputs
 
 
+@parametrized
 class LinearModel(LinearOutputs, BaseEstimator):
     """An estimator with `coef_` and `intercept_`; see `LinearOutputs`."""
+
+    #: old names of parameters -> new name, and what its values are
+    _renamed: ClassVar[dict[str, tuple[str, str]]] = {}
+
+    coef_: np.ndarray = fitted(
+        "ndarray of shape (1, d) or (n_classes, d)",
+        "Weights, of the features that `kernel_map_` makes if there is one; one row for two "
+        "classes, one-vs-rest for more.",
+    )
+    intercept_: np.ndarray = fitted("ndarray of shape (1,) or (n_classes,)", "Biases.")
+    objective_: float | np.ndarray = fitted(
+        "float or ndarray of shape (n_classes,)", "The objective above, of the model found."
+    )
+    n_rounds_: int = fitted("int", "Rounds over the rows, all of them counted.")
+    history_: list[dict[str, Any]] = fitted("list of dict", "One row per step of the fit.")
+    n_features_in_: int = fitted("int", "Number of columns of X.")
+    feature_names_in_: np.ndarray = fitted(
+        "ndarray of shape (n_features_in_,)", "Names of the columns, where X has them."
+    )
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters; see `BaseEstimator`."""
+        refuse_renamed(type(self), params, ValueError)
+        return super().set_params(**params)
 
     def _rows_to_predict(self, X: Any) -> Any:
         return rows_to_predict(self, X)
@@ -25,8 +51,17 @@ class LinearModel(LinearOutputs, BaseEstimator):
         return tags
 
 
+@parametrized
 class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
     """A linear model with `classes_`; see `LinearClasses`."""
+
+    classes_: np.ndarray = fitted("ndarray of shape (n_classes,)", "The classes, sorted.")
+    n_iter_: int = fitted("int", "Newton steps, the most over the binary problems.")
+    termination_: str = fitted(
+        "str",
+        'How the last training ended: "converged", "precision" where rounding allowed no further '
+        'step, or "max_iter".',
+    )
 
     def _complete(
         self, X: Any, y: Any, block_rows: tuple[int, ...], found: np.ndarray | None = None

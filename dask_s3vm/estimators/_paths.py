@@ -41,7 +41,7 @@ OF_PLACING = (
     "kernel_params",
     "random_state",
     "unlabeled",
-    "solver",
+    "sharded",
 )
 
 __all__ = ["OF_PLACING", "HeldRows", "Resident", "Seed", "Seeds", "fit_path", "placed_once"]

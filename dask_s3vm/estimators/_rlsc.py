@@ -1,101 +1,48 @@
-"""Regularised least-squares classification."""
+"""Regularized least-squares classification."""
 
 from collections.abc import Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils._param_validation import Interval
 
 from dask_s3vm.estimators._base import LinearS3VM
-from dask_s3vm.estimators._least_squares import Callbacks, LeastSquaresParameters
+from dask_s3vm.estimators._least_squares import LeastSquaresParameters
+from dask_s3vm.estimators._parameters import POSITIVE, fitted, parameter, parametrized
 from dask_s3vm.estimators._progress import callbacks_of, progress_of
+from dask_s3vm.estimators._shared import (
+    ClassWeightParameters,
+    InterceptParameters,
+    ReportParameters,
+    SupervisedLabelParameters,
+)
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import History
 from dask_s3vm.methods.rlsc import RLSCSolution, train_rlsc
 
 
-class RLSC(LeastSquaresParameters, LinearS3VM):
-    """Regularised least-squares classification, in closed form.
+@parametrized
+class RLSC(
+    LeastSquaresParameters,
+    InterceptParameters,
+    SupervisedLabelParameters,
+    LinearS3VM,
+    ClassWeightParameters,
+    ReportParameters,
+):
+    """Regularized least-squares classification, in closed form.
 
-    Minimises, over the labelled rows (Gieseke et al., eq. 1, with the square loss)::
+    Minimizes, over the labeled rows (Gieseke et al., eq. 1, with the square loss)::
 
         1/l sum_i (y_i - w.x_i)^2 + lam |w|^2,    y_i in {-1, +1}
 
     sample and class weights multiply the 1/l. The bias is a component of w like the others, and
-    regularised with them. One pass over the rows and one eigendecomposition serve every lam; a
+    regularized with them. One pass over the rows and one eigendecomposition serve every lam; a
     second pass gives the leave-one-out errors of all of them.
 
-    Parameters
-    ----------
-    lam : float or array-like of float, default=1.0
-        Weight of the regulariser; of several the one with the fewest leave-one-out errors is taken,
-        by the leave-one-out loss where they are equal. The same problem as ``Ridge(alpha=lam * l)``
-        on y in {-1, +1}, with a column of ones in place of its intercept.
-    fit_intercept : bool, default=True
-        Whether to have a bias.
-    kernel : str or callable, default="linear"
-        "linear", "rbf", "poly", ...: see `dask_s3vm.features.fit_kernel_map`, also for the
-        parameters after it. Kernels are computed with landmark rows, and so is the linear one if X
-        has more than 4,096 columns and rows; else it is exact.
-    n_components : int or None, default=500
-        Landmarks; None: all rows, the exact kernel.
-    sigma : float or "scale", default="scale"
-        Width of the RBF kernel.
-    gamma : float or None, default=None
-        1 / (2 sigma^2), and the like for other kernels.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial and the sigmoid kernel.
-    kernel_params : dict or None, default=None
-        Parameters of a callable kernel.
-    random_state : int, numpy Generator or RandomState, or None, default=None
-        Draws the landmarks.
-    unlabeled : int, str or None, default=-1
-        Mark of rows without a label, which are left out; None if there is no mark. If y has the
-        values -1 and +1 only, these are taken as the two classes.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes.
-    callbacks : callable, sequence of callables or None, default=None
-        Called with every row of `history_`.
-    verbose : bool, default=False
-        Show a line of progress on standard error.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        The classes, sorted.
-    coef_ : ndarray of shape (1, d) or (n_classes, d)
-        Weights, of features if the kernel is not linear; one row for two classes, else one-vs-rest.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-        Biases.
-    lam_ : float
-        The lam that was taken.
-    lams_ : ndarray of shape (n_lams,)
-        All of them.
-    loo_errors_ : ndarray of shape (n_lams,)
-        Share of labelled rows that a model of the other rows puts into a wrong class. Left out is
-        the term of the row: the others keep their 1/l.
-    loo_losses_ : ndarray of shape (n_lams,)
-        Mean squared residual of these predictions, added over the binary problems.
-    objective_ : float or ndarray of shape (n_classes,)
-        Value of the minimum.
-    n_rounds_ : int
-        Rounds over the rows.
-    history_ : list of dict
-        One row per lam.
-    kernel_map_ : KernelMap or None
-        Makes the features that `coef_` is over; None for the linear kernel.
-    n_iter_ : int
-        1: the solution is closed.
-    termination_ : str
-        "converged".
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where X has them.
+    This is the problem of ``Ridge(alpha=lam * l)`` on y in {-1, +1}, with a column of ones in place
+    of its intercept.
 
     References
     ----------
@@ -112,54 +59,34 @@ class RLSC(LeastSquaresParameters, LinearS3VM):
     True
     """
 
+    lam: float | Sequence[float] = parameter(
+        "float or array-like of float",
+        "Weight of the regularizer. Of several, the one with the fewest leave-one-out errors is "
+        "taken; where these are equal, the leave-one-out loss decides.",
+        [POSITIVE, "array-like"],
+        default=1.0,
+        kw_only=False,
+    )
+
+    lam_: float = fitted("float", "The lam that was taken.")
+    lams_: np.ndarray = fitted("ndarray of shape (n_lams,)", "All values of lam.")
+    loo_errors_: np.ndarray = fitted(
+        "ndarray of shape (n_lams,)",
+        "Share of labeled rows that a model of the other rows puts into a wrong class. Left out is "
+        "the term of the row: the others keep their 1/l.",
+    )
+    loo_losses_: np.ndarray = fitted(
+        "ndarray of shape (n_lams,)",
+        "Mean squared residual of these predictions, added over the binary problems.",
+    )
+    history_: list[dict[str, Any]] = fitted("list of dict", "One row per lam.")
+    n_iter_: int = fitted("int", "1: the solution is closed.")
+
     warm_start = False
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearS3VM._kernel_constraints,
-        "lam": [Interval(Real, 0, None, closed="neither"), "array-like"],
-        "fit_intercept": ["boolean"],
-        "unlabeled": [Integral, str, None],
-        "class_weight": [dict, str, None],
-        "callbacks": [callable, list, tuple, None],
-        "verbose": ["verbose"],
-    }
-
-    def __init__(
-        self,
-        lam: float | Sequence[float] = 1.0,
-        *,
-        fit_intercept: bool = True,
-        kernel: Any = "linear",
-        n_components: int | None = 500,
-        sigma: float | str = "scale",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        kernel_params: dict[str, Any] | None = None,
-        random_state: Any = None,
-        unlabeled: int | str | None = -1,
-        class_weight: dict[Any, float] | str | None = None,
-        callbacks: Callbacks = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lam = lam
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.n_components = n_components
-        self.sigma = sigma
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.random_state = random_state
-        self.unlabeled = unlabeled
-        self.class_weight = class_weight
-        self.callbacks = callbacks
-        self.verbose = verbose
 
     @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "RLSC":
-        """Train on the labelled rows.
+        """Train on the labeled rows.
 
         Parameters
         ----------

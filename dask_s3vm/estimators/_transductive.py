@@ -1,16 +1,22 @@
-"""What estimators that learn from unlabelled rows have in common."""
+"""What estimators that learn from unlabeled rows have in common."""
 
-import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from dask_s3vm.estimators._base import LinearS3VM, Placed
+from dask_s3vm.estimators._parameters import fitted, parameter, parametrized
 from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
+from dask_s3vm.estimators._shared import (
+    ClassWeightParameters,
+    InterceptParameters,
+    RunParameters,
+    StoppingParameters,
+    TransductionParameters,
+    WarmStartParameters,
+)
 from dask_s3vm.interrupts import interruptible, warn
 from dask_s3vm.methods.balance import is_balanced, n_predicted_positive, ratio_threshold
 from dask_s3vm.methods.base import (
@@ -25,37 +31,37 @@ from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
 from dask_s3vm.methods.seeds import Seeds
 
 
-class TransductiveS3VM(LinearS3VM):
-    """Base of TSVM, DA and QN-S3VM: see these for the parameters and attributes."""
+@parametrized
+class TransductiveS3VM(
+    TransductionParameters,
+    InterceptParameters,
+    LinearS3VM,
+    ClassWeightParameters,
+    StoppingParameters,
+    WarmStartParameters,
+    RunParameters,
+):
+    """Base of TSVM, DA and QN-S3VM."""
 
-    lam: float
-    lam_unlabeled: float
-    positive_ratio: float | None
-    fit_intercept: bool
-    threshold: str
-    tol: float
-    callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None
-    verbose: bool
+    threshold: str = parameter(
+        '{"zero", "ratio"}',
+        '"ratio" moves the bias so that a share `positive_ratio` of the unlabeled rows is '
+        "predicted positive; helps where that share is known.",
+        [StrOptions({"zero", "ratio"})],
+        default="zero",
+    )
+
+    intercept_: np.ndarray = fitted(
+        "ndarray of shape (1,) or (n_classes,)", "Biases, moved by the threshold."
+    )
+    transduction_: Any = fitted(
+        "array of shape (n,)",
+        "Labels of the training rows: those given, and predictions for the others. A dask array, "
+        "not yet computed, if X is one.",
+    )
 
     #: what the fit of a larger lam has left, on a path of several
-    _seeds: Seeds | None = None
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearS3VM._kernel_constraints,
-        "lam": [Interval(Real, 0, None, closed="neither")],
-        "lam_unlabeled": [Interval(Real, 0, None, closed="left")],
-        "positive_ratio": [Interval(Real, 0, 1, closed="both"), None],
-        "fit_intercept": ["boolean"],
-        "threshold": [StrOptions({"zero", "ratio"})],
-        "unlabeled": [Integral, str, None],
-        "class_weight": [dict, str, None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "warm_start": ["boolean"],
-        "callbacks": [callable, list, tuple, None],
-        "checkpoint": [str, os.PathLike, None],
-        "verbose": ["verbose"],
-    }
+    _seeds: ClassVar[Seeds | None] = None
 
     @abstractmethod
     def _train(
@@ -65,7 +71,7 @@ class TransductiveS3VM(LinearS3VM):
 
     @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "TransductiveS3VM":
-        """Train on labelled and unlabelled rows.
+        """Train on labeled and unlabeled rows.
 
         Parameters
         ----------
@@ -74,7 +80,7 @@ class TransductiveS3VM(LinearS3VM):
         y : array of shape (n,), numpy or dask
             Labels; `unlabeled` marks rows without one.
         sample_weight : array of shape (n,), numpy or dask, or None
-            Weights of the rows, within the labelled and within the unlabelled ones.
+            Weights of the rows, within the labeled and within the unlabeled ones.
 
         Returns
         -------
@@ -111,7 +117,7 @@ class TransductiveS3VM(LinearS3VM):
         return self
 
     def _train_supervised(self, rows: Placed, history: History) -> LinearSolution:
-        """Train on the labelled rows alone."""
+        """Train on the labeled rows alone."""
         settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
         (solution,) = train_l2svm(
             rows.engine, rows.costs, [self.lam], settings, rows.start, history

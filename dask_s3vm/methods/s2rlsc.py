@@ -112,11 +112,11 @@ class LabelSearch:
         with one_blas_thread():
             self._factor = rows.spectrum.factor(lam)
         size = n_free * self._factor.shape[1] * np.dtype(placement.dtype).itemsize
-        self._pooled = placement.where == "pool" or (
+        self.pooled = placement.where == "pool" or (
             placement.where == "auto" and size <= POOL_BYTES
         )
         self._gathered: Factor | None = None
-        if not self._pooled:
+        if not self.pooled:
             rows.engine.each(least_squares.keep_projected, self._factor, self._dtype)
 
     def run(
@@ -143,7 +143,7 @@ class LabelSearch:
         with one_blas_thread():
             fixed = self._factor.T @ rows.moments[:, problem]
         task = Task(fixed, window, rows.total)
-        if self._pooled:
+        if self.pooled:
             factor = self._collect()
             best = search_pool(factor, task, settings, problem, about, history, search, starts)
             bits = _spread_bits(rows.engine, best.bits, self._n_free)

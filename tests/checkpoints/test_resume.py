@@ -21,12 +21,14 @@ FITS = {
         lam=1e-2, positive_ratio=1.0, threshold="ratio", **more
     ),
     "qn": lambda **more: s3.QNS3VM(lam=1e-2, positive_ratio=0.5, **more),
-    "s2rlsc": lambda **more: s3.S2RLSC(n_restarts=6, **more),
-    "s2rlsc, shards": lambda **more: s3.S2RLSC(n_restarts=12, placement="shards", **more),
+    "s2rlsc": lambda **more: s3.S2RLSC(n_restarts=6, random_state=0, **more),
+    "s2rlsc, shards": lambda **more: s3.S2RLSC(
+        n_restarts=12, sharded=True, random_state=0, **more
+    ),
     "qp": lambda **more: s3.QPS3VM(n_restarts=2, random_state=0, **more),
     "sqp": lambda **more: s3.SubmodularS3VM(**more),
-    "star": lambda **more: s3.STARSVM(kernel="linear", solver="sharded", **more),
-    "star, exact": lambda **more: s3.STARSVM(solver="exact", random_state=0, **more),
+    "star": lambda **more: s3.STARSVM(kernel="linear", sharded=True, **more),
+    "star, exact": lambda **more: s3.STARSVM(sharded=False, random_state=0, **more),
     "rbf": lambda **more: s3.TSVM(
         lam=1e-2, kernel="rbf", n_components=20, random_state=3, positive_ratio=0.5, **more
     ),
@@ -164,7 +166,7 @@ def test_more_classes_go_on_where_they_were(make_rows, rng, tmp_path, monkeypatc
 
 def test_clusters_go_on_where_they_were(rng, tmp_path):
     X = rng.normal(size=(150, 4)) + 6 * rng.integers(0, 3, 150)[:, None]
-    make = lambda **more: s3.MaxMarginClustering(4, n_restarts=5, **more)  # noqa: E731
+    make = lambda **more: s3.MaxMarginClustering(4, n_restarts=5, random_state=0, **more)  # noqa: E731
     whole = make().fit(X)
 
     def stop(row):

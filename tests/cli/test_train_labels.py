@@ -32,7 +32,7 @@ def data(tmp_path_factory):
     [
         ("qp", ["--restarts", 2, "--seed", 3], QPS3VM, {"n_restarts": 2, "random_state": 3}),
         ("qp", ["--no-center"], QPS3VM, {"center": False}),
-        ("sqp", ["--scheme", "greedi"], SubmodularS3VM, {"scheme": "greedi"}),
+        ("sqp", ["--sharded", "yes"], SubmodularS3VM, {"sharded": True}),
     ],
 )
 def test_train(data, tmp_path, method, more, kind, params):
@@ -57,7 +57,7 @@ def test_train(data, tmp_path, method, more, kind, params):
     ("method", "option"),
     [
         ("qp", ["--lam", 1]),
-        ("qp", ["--scheme", "exact"]),
+        ("qp", ["--sharded", "no"]),
         ("sqp", ["--restarts", 2]),
         ("sqp", ["--seed", 2]),
         ("l2svm", ["--C", 2]),

@@ -20,7 +20,7 @@ KINDS = {
     "population": {},
     "in turn": {"population": (1, 1), "dtype": "float32"},
     "patience": {"patience": 5, "population": (1, 1)},
-    "shards": {"placement": "shards"},
+    "shards": {"sharded": True},
 }
 
 

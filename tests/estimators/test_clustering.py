@@ -63,16 +63,16 @@ def test_more_clusters_are_splits_of_the_largest(n_clusters):
         assert adjusted_rand_score(model.predict(X), model.labels_) > 0.9
 
 
-@pytest.mark.parametrize("placement", ["pool", "shards"])
-def test_dask_and_sparse_rows(placement, tiny_shards):
+@pytest.mark.parametrize("sharded", [False, True])
+def test_dask_and_sparse_rows(sharded, tiny_shards):
     X, _ = (part.compute() for part in make_g2c(200, 10))
-    wanted = MaxMarginClustering(3, n_restarts=3, placement=placement).fit(X)
+    wanted = MaxMarginClustering(3, n_restarts=3, sharded=sharded).fit(X)
     lazy = da.from_array(X, chunks=(60, 5))
-    found = MaxMarginClustering(3, n_restarts=3, placement=placement).fit(lazy)
+    found = MaxMarginClustering(3, n_restarts=3, sharded=sharded).fit(lazy)
     assert isinstance(found.labels_, da.Array)
     assert np.array_equal(found.labels_.compute(), wanted.labels_)
     assert np.array_equal(found.predict(lazy).compute(), wanted.predict(X))
-    sparse = MaxMarginClustering(3, n_restarts=3, placement=placement).fit(sp.csr_array(X))
+    sparse = MaxMarginClustering(3, n_restarts=3, sharded=sharded).fit(sp.csr_array(X))
     assert np.array_equal(sparse.labels_, wanted.labels_)
 
 

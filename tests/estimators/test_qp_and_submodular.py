@@ -125,7 +125,7 @@ def test_what_greedy_reached_is_told(small):
     X, _, y = small
     model = SubmodularS3VM(1.0, 0.5).fit(X, y)
     assert 1 - 1 / np.e <= model.proven_share_ <= 1.0
-    assert model.scheme_ == "exact"
+    assert model.sharded_ is False
     row = model.history_[0]
     assert row["value"] == model.set_value_
     assert row["picks"] == model.n_iter_ == 55
@@ -161,9 +161,9 @@ def test_fewer_rows_are_picked_or_the_positive_ones(small, center):
 @pytest.mark.usefixtures("tiny_shards")
 def test_greedi_picks_as_many_and_nearly_as_well():
     X, _, y = clusters(n=2000, n_labeled=20, d=5)
-    exact = SubmodularS3VM(positive_ratio=0.2, scheme="exact").fit(X, y)
-    greedi = SubmodularS3VM(positive_ratio=0.2, scheme="greedi").fit(X, y)
-    assert (exact.scheme_, greedi.scheme_) == ("exact", "greedi")
+    exact = SubmodularS3VM(positive_ratio=0.2, sharded=False).fit(X, y)
+    greedi = SubmodularS3VM(positive_ratio=0.2, sharded=True).fit(X, y)
+    assert (exact.sharded_, greedi.sharded_) == (False, True)
     assert greedi.history_[0]["distinct_rows"] < 0.6 * exact.history_[0]["distinct_rows"]
     assert greedi.transduction_[y < 0].sum() == exact.transduction_[y < 0].sum() == 396
     assert (1 - 1 / np.e) / 2 * exact.set_value_ <= greedi.set_value_ <= exact.set_value_
@@ -174,9 +174,9 @@ def test_greedi_picks_as_many_and_nearly_as_well():
 @pytest.mark.usefixtures("tiny_shards")
 def test_size_decides_between_the_schemes(small):
     X, _, y = small
-    for limit, scheme in (("1 kB", "greedi"), ("1 MB", "exact")):
+    for limit, sharded in (("1 kB", True), ("1 MB", False)):
         with dask.config.set({"s3vm.greedy-bytes": limit}):
-            assert SubmodularS3VM().fit(X, y).scheme_ == scheme
+            assert SubmodularS3VM().fit(X, y).sharded_ is sharded
 
 
 # input
@@ -273,7 +273,7 @@ def everything(X, y):
     return [
         QPS3VM(**params, n_restarts=2, random_state=0).fit(X, y),
         SubmodularS3VM(**params).fit(X, y),
-        SubmodularS3VM(**params, scheme="greedi").fit(X, y),
+        SubmodularS3VM(**params, sharded=True).fit(X, y),
     ]
 
 

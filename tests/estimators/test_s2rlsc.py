@@ -24,13 +24,13 @@ def objective(X, y, known, lam, lam_u, K=None):
 
 
 @pytest.mark.parametrize("population", [(5, 25), (1, 1)])
-@pytest.mark.parametrize("placement", ["pool", "shards"])
-def test_restarts_find_the_best_of_all_balanced_labels(population, placement):
+@pytest.mark.parametrize("sharded", [False, True])
+def test_restarts_find_the_best_of_all_balanced_labels(population, sharded):
     X, truth, part = clusters(n=15, n_labeled=4, d=3, gap=1.0)
     free = np.flatnonzero(part == -1)
     model = S2RLSC(
         lam=0.1, lam_unlabeled=0.7, positive_ratio=0.5, balance_tol=0.2, population=population,
-        placement=placement,
+        sharded=sharded,
     ).fit(X, part)  # fmt: skip
     best, labels = np.inf, None
     y = np.where(truth == 1, 1.0, -1.0)
@@ -46,10 +46,10 @@ def test_restarts_find_the_best_of_all_balanced_labels(population, placement):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("placement", ["pool", "shards"])
-def test_objective_and_model_are_those_of_the_labels_found(dtype, placement, tiny_shards):
+@pytest.mark.parametrize("sharded", [False, True])
+def test_objective_and_model_are_those_of_the_labels_found(dtype, sharded, tiny_shards):
     X, _, part = clusters(gap=3.0)
-    model = S2RLSC(lam=0.2, n_restarts=5, dtype=dtype, placement=placement).fit(X, part)
+    model = S2RLSC(lam=0.2, n_restarts=5, dtype=dtype, sharded=sharded).fit(X, part)
     y, known = np.where(model.transduction_ == 1, 1.0, -1.0), part >= 0
     assert model.objective_ == pytest.approx(objective(X, y, known, 0.2, 1.0), abs=1e-10)
     square = np.where(known, 1.0 / known.sum(), 1.0 / (~known).sum())
@@ -91,11 +91,11 @@ def test_unlabelled_rows_help_on_gaussian_clusters():
     assert ours < 0.5 * supervised
 
 
-@pytest.mark.parametrize("placement", ["pool", "shards"])
+@pytest.mark.parametrize("sharded", [False, True])
 @pytest.mark.parametrize("ratio", [0.0, 0.2, 0.5, 1.0])
-def test_the_balance_is_kept(placement, ratio, tiny_shards):
+def test_the_balance_is_kept(sharded, ratio, tiny_shards):
     X, _, part = clusters(n=400, d=5, gap=3.0)
-    model = S2RLSC(positive_ratio=ratio, balance_tol=0.03, n_restarts=3, placement=placement).fit(
+    model = S2RLSC(positive_ratio=ratio, balance_tol=0.03, n_restarts=3, sharded=sharded).fit(
         X, part
     )
     share = model.transduction_[part == -1].mean()
@@ -240,7 +240,7 @@ def test_string_labels_and_model_files(tmp_path):
         ({"population": (0, 3)}, "population must be two numbers"),
         ({"population": (1, 2, 3)}, "population must be two numbers"),
         ({"n_restarts": 0}, "n_restarts"),
-        ({"placement": "here"}, "placement"),
+        ({"sharded": "here"}, "sharded"),
         ({"dtype": "float16"}, "dtype"),
         ({"patience": 0}, "patience"),
         ({"lam": 0.0}, "lam"),

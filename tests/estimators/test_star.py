@@ -17,7 +17,7 @@ from transductive_cases import clusters
 from dask_s3vm import L2SVM, STARSVM, load_model, save_model
 from dask_s3vm.datasets import hide_labels, make_moons, make_text
 
-SOLVERS = [{"sigma": 1.0}, {"sigma": 1.0, "solver": "sharded"}, {"kernel": "linear"}]
+SOLVERS = [{"sigma": 1.0}, {"sigma": 1.0, "sharded": True}, {"kernel": "linear"}]
 each = pytest.mark.parametrize("params", SOLVERS, ids=["exact", "features", "linear"])
 
 
@@ -91,14 +91,14 @@ def test_imbalanced_sets_of_the_paper(data_dir):
         assert np.mean(found) > wanted - 0.1
 
 
-@pytest.mark.parametrize("solver", ["exact", "sharded"])
-def test_four_classes(solver):
+@pytest.mark.parametrize("sharded", [False, True])
+def test_four_classes(sharded):
     rng = np.random.default_rng(3)
     y = rng.permutation(np.arange(400) % 4)
     X = rng.normal(size=(400, 6))
     X[np.arange(400), y] += 4.0
     few = hide_labels(y, 12, random_state=3)
-    model = STARSVM(sigma=3.0, solver=solver, n_components=None).fit(X, few)
+    model = STARSVM(sigma=3.0, sharded=sharded, n_components=None).fit(X, few)
     assert (model.transduction_ == y).mean() > 0.95
     assert (model.predict(X) == y).mean() > 0.95
     assert model.ranking_.shape == model.labeled_iter_.shape == (400, 4)
@@ -125,7 +125,7 @@ def test_labels_that_were_given_or_assigned_are_final(small, params):
 def test_the_model_is_the_expansion_over_support_vectors(small):
     X, _, y = small
     model = STARSVM(2.0, sigma=1.0, tol=1e-8).fit(X, y)
-    assert model.solver_ == "exact"
+    assert model.sharded_ is False
     wanted = rbf_kernel(X, X[model.support_], gamma=0.5) @ model.dual_coef_[0]
     np.testing.assert_allclose(model.decision_function(X), wanted, atol=1e-12)
     signs = 2 * model.transduction_[model.support_] - 1
@@ -149,10 +149,10 @@ def test_both_solvers_find_the_same(small, kernel):
     params = {"kernel": kernel, "tol": 1e-9, "n_components": None}
     params |= {"sigma": 2.0} if kernel == "rbf" else {}
     # a stage is left at 1e-2 on shards; a large share makes labels depend on that but little
-    exact = STARSVM(solver="exact", min_share=1.0, **params).fit(X, y)
-    sharded = STARSVM(solver="sharded", min_share=1.0, **params).fit(X, y)
-    assert exact.solver_ == "exact"
-    assert sharded.solver_ == "sharded"
+    exact = STARSVM(sharded=False, min_share=1.0, **params).fit(X, y)
+    sharded = STARSVM(sharded=True, min_share=1.0, **params).fit(X, y)
+    assert exact.sharded_ is False
+    assert sharded.sharded_ is True
     same = exact.transduction_ == sharded.transduction_
     assert same.mean() > 0.97
     if same.all():
@@ -163,11 +163,11 @@ def test_both_solvers_find_the_same(small, kernel):
 
 def test_auto_goes_by_size_and_kernel(small, monkeypatch):
     X, _, y = small
-    assert STARSVM(sigma=1.0).fit(X, y).solver_ == "exact"
-    assert STARSVM(kernel="linear").fit(X, y).solver_ == "sharded"
+    assert STARSVM(sigma=1.0).fit(X, y).sharded_ is False
+    assert STARSVM(kernel="linear").fit(X, y).sharded_ is True
     monkeypatch.setattr("dask_s3vm.estimators._star.EXACT_ROWS", 100)
     again = STARSVM(sigma=1.0).fit(X, y)
-    assert again.solver_ == "sharded"
+    assert again.sharded_ is True
     assert not hasattr(again, "support_")
 
 
@@ -303,8 +303,8 @@ def test_empty_rows_have_output_zero_and_get_a_label():
     X, _, y = clusters(60)
     X[40:] = 0.0
     y[40:] = -1
-    for solver in ("exact", "sharded"):
-        model = STARSVM(kernel="linear", solver=solver).fit(sp.csr_array(X), y)
+    for sharded in (False, True):
+        model = STARSVM(kernel="linear", sharded=sharded).fit(sp.csr_array(X), y)
         assert (model.labeled_iter_ >= 0).all()
         assert (model.transduction_[40:] == 0).all()
 
@@ -337,7 +337,7 @@ def test_callbacks_and_a_second_fit(small):
     [
         ({"C": 0.0}, "'C' parameter"),
         ({"confidence": 1.5}, "'confidence' parameter"),
-        ({"solver": "fast"}, "'solver' parameter"),
+        ({"sharded": "fast"}, "'sharded' parameter"),
         ({"weighting": "other"}, "'weighting' parameter"),
         ({"min_share": 2.0}, "'min_share' parameter"),
         ({"sigma": 1.0, "gamma": 1.0}, "both give a width"),
