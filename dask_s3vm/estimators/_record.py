@@ -18,14 +18,14 @@ logger = logging.getLogger(__name__)
 
 
 def check_resumable(estimator: Any) -> None:
-    """Refuse a checkpoint of a fit that another process could not go on with."""
+    """Refuse a checkpoint of a fit that another process could not resume."""
     if getattr(estimator, "checkpoint", None) is None:
         return
     draws = estimator.kernel != "linear" or getattr(estimator, "n_restarts", 0) > 0
     if draws and not isinstance(estimator.random_state, Integral):
         raise ValueError(
-            f"checkpoint: a fit that draws at random can be gone on with only if random_state is "
-            f"an int, got {estimator.random_state!r}"
+            "checkpoint: a fit that draws at random can be resumed only if random_state is an int "
+            f"(--seed on the command line), got {estimator.random_state!r}"
         )
 
 

@@ -77,7 +77,8 @@ class S2RLSC(
     Notes
     -----
     With a dask client restarts are tasks on its workers; a worker that dies costs its restarts,
-    which others run again. The result does not depend on the number of workers or threads.
+    which others run again. For an int as `random_state` the result does not depend on the number of
+    workers or threads.
 
     References
     ----------
@@ -89,7 +90,8 @@ class S2RLSC(
     >>> from dask_s3vm import S2RLSC
     >>> from dask_s3vm.datasets import hide_labels, make_g2c
     >>> X, y = make_g2c(n_rows=500, n_features=50)
-    >>> model = S2RLSC(positive_ratio=0.5, n_restarts=10).fit(X, hide_labels(y, 20))
+    >>> model = S2RLSC(positive_ratio=0.5, n_restarts=10, random_state=0)
+    >>> model = model.fit(X, hide_labels(y, 20))
     >>> bool((model.transduction_ == y).mean().compute() > 0.95)
     True
     """

@@ -5,7 +5,7 @@ factor once; a restart is a task.
 
 python examples/papers/restart_pool.py                            # 5,000 rows, 1 and 2 workers
 python examples/papers/restart_pool.py --rows 1000000 --restarts 4 --population 1 1
-python examples/papers/restart_pool.py --rows 1000000 --restarts 4 --placement shards
+python examples/papers/restart_pool.py --rows 1000000 --restarts 4 --sharded yes
 """
 
 import argparse
@@ -54,7 +54,7 @@ if __name__ == "__main__":
     parser.add_argument("--labels", type=int, default=100)
     parser.add_argument("--restarts", type=int, default=50)
     parser.add_argument("--population", type=int, nargs=2, default=(5, 25))
-    parser.add_argument("--placement", default="auto")
+    parser.add_argument("--sharded", choices=["auto", "yes", "no"], default="auto")
     parser.add_argument("--dtype", default="float64")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     args = parser.parse_args()
@@ -68,7 +68,7 @@ if __name__ == "__main__":
             model = S2RLSC(
                 n_restarts=args.restarts,
                 population=tuple(args.population),
-                placement=args.placement,
+                sharded={"yes": True, "no": False}.get(args.sharded, "auto"),
                 dtype=args.dtype,
                 positive_ratio=0.5,
                 random_state=0,

@@ -55,6 +55,7 @@ def one_split(seed, X, y, sizes, is_realistic, plan):
         balance_tol=0.2 if is_realistic else 0.1,
         n_restarts=plan.restarts[0],
         population=plan.population,
+        random_state=0,
     )
     searches = {
         "RLSC": (RLSC(), {"lam": plan.lams}, {}),
@@ -132,7 +133,7 @@ def moons_split(seed, sigmas, lams):
     costs = {"estimator__gamma": [0.5 / (f * s) ** 2 for f in sigmas], "estimator__C": list(lams)}
     kernel = {"kernel": "rbf", "n_components": None}
     search = {"balance_tol": 0.02, "n_restarts": 50, "population": (1, 1)}
-    semi = S2RLSC(positive_ratio=0.5, **search, **kernel)
+    semi = S2RLSC(positive_ratio=0.5, **search, **kernel, random_state=0)
     searches = {
         "RLSC": (RLSC(**kernel), widths),
         "LIBSVM": (rival("SVM", kernel="rbf"), costs),
@@ -173,7 +174,7 @@ def share_split(seed, make, n_labelled, n_unlabelled, n, d, lams, search):
     labelled, unlabelled, test = three_way(y, (n_labelled, n_unlabelled, n // 2), seed)
     rows, part = training(X, y, labelled, unlabelled)
     supervised = rlsc_path(rows[:n_labelled], part[:n_labelled], lams)
-    semi = s2rlsc_path(rows, part, lams, positive_ratio=float(y.mean()), **search)
+    semi = s2rlsc_path(rows, part, lams, positive_ratio=float(y.mean()), **search, random_state=0)
     return [
         100 * min(error(model, X[test], y[test]) for model in models)
         for models in (supervised, semi)

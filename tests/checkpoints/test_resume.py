@@ -22,9 +22,7 @@ FITS = {
     ),
     "qn": lambda **more: s3.QNS3VM(lam=1e-2, positive_ratio=0.5, **more),
     "s2rlsc": lambda **more: s3.S2RLSC(n_restarts=6, random_state=0, **more),
-    "s2rlsc, shards": lambda **more: s3.S2RLSC(
-        n_restarts=12, sharded=True, random_state=0, **more
-    ),
+    "s2rlsc, shards": lambda **more: s3.S2RLSC(n_restarts=12, sharded=True, random_state=0, **more),
     "qp": lambda **more: s3.QPS3VM(n_restarts=2, random_state=0, **more),
     "sqp": lambda **more: s3.SubmodularS3VM(**more),
     "star": lambda **more: s3.STARSVM(kernel="linear", sharded=True, **more),

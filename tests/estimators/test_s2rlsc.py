@@ -30,7 +30,7 @@ def test_restarts_find_the_best_of_all_balanced_labels(population, sharded):
     free = np.flatnonzero(part == -1)
     model = S2RLSC(
         lam=0.1, lam_unlabeled=0.7, positive_ratio=0.5, balance_tol=0.2, population=population,
-        sharded=sharded,
+        sharded=sharded, random_state=0,
     ).fit(X, part)  # fmt: skip
     best, labels = np.inf, None
     y = np.where(truth == 1, 1.0, -1.0)
@@ -49,7 +49,7 @@ def test_restarts_find_the_best_of_all_balanced_labels(population, sharded):
 @pytest.mark.parametrize("sharded", [False, True])
 def test_objective_and_model_are_those_of_the_labels_found(dtype, sharded, tiny_shards):
     X, _, part = clusters(gap=3.0)
-    model = S2RLSC(lam=0.2, n_restarts=5, dtype=dtype, sharded=sharded).fit(X, part)
+    model = S2RLSC(lam=0.2, n_restarts=5, dtype=dtype, sharded=sharded, random_state=0).fit(X, part)
     y, known = np.where(model.transduction_ == 1, 1.0, -1.0), part >= 0
     assert model.objective_ == pytest.approx(objective(X, y, known, 0.2, 1.0), abs=1e-10)
     square = np.where(known, 1.0 / known.sum(), 1.0 / (~known).sum())
@@ -68,13 +68,13 @@ def test_an_exact_kernel_is_the_formula_of_the_paper_and_landmarks_come_near():
     X, y = X.compute(), y.compute()
     part = hide_labels(y, 10)
     params = {"lam": 1e-2, "kernel": "rbf", "sigma": 0.6, "fit_intercept": False, "n_restarts": 10}
-    exact = S2RLSC(n_components=None, **params).fit(X, part)
+    exact = S2RLSC(n_components=None, **params, random_state=0).fit(X, part)
     K = np.exp(-np.square(X[:, None] - X[None]).sum(axis=2) / (2 * 0.6**2))
     labels = np.where(exact.transduction_ == 1, 1.0, -1.0)
     assert exact.objective_ == pytest.approx(
         objective(X, labels, part >= 0, 1e-2, 1.0, K), abs=1e-7
     )
-    near = S2RLSC(n_components=60, **params).fit(X, part)
+    near = S2RLSC(n_components=60, **params, random_state=0).fit(X, part)
     assert near.objective_ == pytest.approx(exact.objective_, rel=0.05)
 
 
@@ -84,7 +84,10 @@ def test_unlabelled_rows_help_on_gaussian_clusters():
         X, y = make_g2c(400, 50, random_state=seed)
         X, y = X.compute(), y.compute()
         part = hide_labels(y, 10, random_state=seed)
-        models = [RLSC().fit(X, part), S2RLSC(positive_ratio=0.5, n_restarts=10).fit(X, part)]
+        models = [
+            RLSC().fit(X, part),
+            S2RLSC(positive_ratio=0.5, n_restarts=10, random_state=0).fit(X, part),
+        ]
         errors.append([(model.predict(X) != y)[part == -1].mean() for model in models])
     supervised, ours = np.mean(errors, axis=0)
     assert ours < 0.03
@@ -95,9 +98,9 @@ def test_unlabelled_rows_help_on_gaussian_clusters():
 @pytest.mark.parametrize("ratio", [0.0, 0.2, 0.5, 1.0])
 def test_the_balance_is_kept(sharded, ratio, tiny_shards):
     X, _, part = clusters(n=400, d=5, gap=3.0)
-    model = S2RLSC(positive_ratio=ratio, balance_tol=0.03, n_restarts=3, sharded=sharded).fit(
-        X, part
-    )
+    model = S2RLSC(
+        positive_ratio=ratio, balance_tol=0.03, n_restarts=3, sharded=sharded, random_state=0
+    ).fit(X, part)
     share = model.transduction_[part == -1].mean()
     assert abs(share - ratio) < 0.03
     assert model.positive_ratio_ == ratio
@@ -105,7 +108,7 @@ def test_the_balance_is_kept(sharded, ratio, tiny_shards):
 
 def test_a_balance_that_no_number_of_rows_has_is_kept_as_near_as_can_be():
     X, _, part = clusters(n=13, n_labeled=4, d=3)
-    model = S2RLSC(positive_ratio=0.5, balance_tol=0.0, n_restarts=3).fit(X, part)
+    model = S2RLSC(positive_ratio=0.5, balance_tol=0.0, n_restarts=3, random_state=0).fit(X, part)
     assert model.transduction_[part == -1].sum() in (4, 5)
 
 
@@ -151,17 +154,17 @@ def test_more_restarts_keep_the_first_ones():
 def test_callbacks_hear_of_every_restart():
     X, _, part = clusters()
     rows = []
-    model = S2RLSC(n_restarts=6, callbacks=rows.append).fit(X, part)
+    model = S2RLSC(n_restarts=6, callbacks=rows.append, random_state=0).fit(X, part)
     assert sorted(row["restart"] for row in rows) == list(range(6))
     assert {row["restart"]: row for row in rows} == {r["restart"]: r for r in model.history_}
 
 
 def test_no_weight_on_unlabelled_rows_is_rlsc():
     X, _, part = clusters()
-    model, plain = S2RLSC(0.3, lam_unlabeled=0).fit(X, part), RLSC(0.3).fit(X, part)
+    model, plain = S2RLSC(0.3, lam_unlabeled=0, random_state=0).fit(X, part), RLSC(0.3).fit(X, part)
     assert np.array_equal(model.coef_, plain.coef_)
     with pytest.warns(UserWarning, match="no unlabelled row"):
-        S2RLSC().fit(X[part >= 0], part[part >= 0])
+        S2RLSC(random_state=0).fit(X[part >= 0], part[part >= 0])
 
 
 def test_three_classes():
@@ -169,13 +172,13 @@ def test_three_classes():
     y = np.arange(300) % 3
     X = rng.normal(size=(300, 4)) + 4 * np.eye(3, 4)[y]
     part = np.where(np.arange(300) < 15, y, -1)
-    model = S2RLSC(n_restarts=5).fit(X, part)
+    model = S2RLSC(n_restarts=5, random_state=0).fit(X, part)
     assert (model.predict(X) == y).mean() > 0.95
     assert np.array_equal(model.transduction_[15:], model.predict(X)[15:])
     assert model.objective_.shape == (3,)
     assert {row["class"] for row in model.history_} == {0, 1, 2}
     with pytest.raises(ValueError, match=r"positive_ratio=0\.3 is for two classes"):
-        S2RLSC(positive_ratio=0.3).fit(X, part)
+        S2RLSC(positive_ratio=0.3, random_state=0).fit(X, part)
 
 
 def test_weights_are_repetitions_where_the_search_is_exhaustive():
@@ -183,8 +186,8 @@ def test_weights_are_repetitions_where_the_search_is_exhaustive():
     # labelled rows only: repetitions of unlabelled ones could get different labels
     weights = np.where(part >= 0, np.arange(10) % 3 + 1, 1)
     repeated = np.repeat(np.arange(10), weights)
-    a = S2RLSC(0.2, positive_ratio=0.5).fit(X, part, weights.astype(float))
-    b = S2RLSC(0.2, positive_ratio=0.5).fit(X[repeated], part[repeated])
+    a = S2RLSC(0.2, positive_ratio=0.5, random_state=0).fit(X, part, weights.astype(float))
+    b = S2RLSC(0.2, positive_ratio=0.5, random_state=0).fit(X[repeated], part[repeated])
     assert a.objective_ == pytest.approx(b.objective_)
     assert np.allclose(a.coef_, b.coef_)
 
@@ -194,9 +197,9 @@ def test_unlabelled_rows_of_weight_0_are_predicted():
     weights = np.ones(len(X))
     out = np.flatnonzero(part == -1)[:40]
     weights[out] = 0.0
-    model = S2RLSC(n_restarts=5, positive_ratio=0.5).fit(X, part, weights)
+    model = S2RLSC(n_restarts=5, positive_ratio=0.5, random_state=0).fit(X, part, weights)
     inside = np.setdiff1d(np.arange(len(X)), out)
-    alone = S2RLSC(n_restarts=5, positive_ratio=0.5).fit(X[inside], part[inside])
+    alone = S2RLSC(n_restarts=5, positive_ratio=0.5, random_state=0).fit(X[inside], part[inside])
     assert model.objective_ == pytest.approx(alone.objective_)
     assert np.array_equal(model.transduction_[out], model.predict(X)[out])
 
@@ -207,8 +210,8 @@ def test_centred_rows_are_the_rows_without_their_mean():
     square = np.where(known, 1.0 / known.sum(), 1.0 / (~known).sum())
     moved = X + 5.0
     params = {"n_restarts": 5, "fit_intercept": False}
-    a = S2RLSC(center=True, **params).fit(moved, part)
-    b = S2RLSC(**params).fit(moved - square @ moved / square.sum(), part)
+    a = S2RLSC(center=True, **params, random_state=0).fit(moved, part)
+    b = S2RLSC(**params, random_state=0).fit(moved - square @ moved / square.sum(), part)
     assert a.objective_ == pytest.approx(b.objective_)
     assert np.allclose(a.coef_, b.coef_, atol=1e-8)
     assert np.array_equal(a.transduction_, b.transduction_)
@@ -217,7 +220,7 @@ def test_centred_rows_are_the_rows_without_their_mean():
 @pytest.mark.parametrize("make", [sp.csr_array, lambda X: da.from_array(X, chunks=(50, 3))])
 def test_any_kind_of_rows(make, tiny_shards):
     X, _, part = clusters(gap=3.0)
-    wanted, found = (S2RLSC(n_restarts=5).fit(rows, part) for rows in (X, make(X)))
+    wanted, found = (S2RLSC(n_restarts=5, random_state=0).fit(rows, part) for rows in (X, make(X)))
     assert np.allclose(found.coef_, wanted.coef_, atol=1e-9)
     assert np.array_equal(np.asarray(found.transduction_), wanted.transduction_)
     assert isinstance(found.transduction_, da.Array) == isinstance(make(X), da.Array)
@@ -226,7 +229,7 @@ def test_any_kind_of_rows(make, tiny_shards):
 def test_string_labels_and_model_files(tmp_path):
     X, truth, part = clusters(gap=4.0)
     names = np.array(["no", "yes", "?"])
-    model = S2RLSC(n_restarts=3, unlabeled="?").fit(X, names[part])
+    model = S2RLSC(n_restarts=3, unlabeled="?", random_state=0).fit(X, names[part])
     assert (model.transduction_ == names[truth]).mean() > 0.9
     save_model(model, tmp_path / "m.npz")
     again = load_model(tmp_path / "m.npz")

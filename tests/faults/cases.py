@@ -33,9 +33,7 @@ METHODS = {
     "qn": lambda: QNS3VM(lam=0.05, **SEMI),
     "rlsc": lambda: RLSC(lam=[1e-2, 1e-1]),
     "s2rlsc pool": lambda: S2RLSC(lam=0.05, n_restarts=8, random_state=7, **SEMI),
-    "s2rlsc shards": lambda: S2RLSC(
-        lam=0.05, n_restarts=8, random_state=7, sharded=True, **SEMI
-    ),
+    "s2rlsc shards": lambda: S2RLSC(lam=0.05, n_restarts=8, random_state=7, sharded=True, **SEMI),
     "clustering": lambda: MaxMarginClustering(n_clusters=3, n_restarts=4, random_state=1),
     "qp": lambda: QPS3VM(C=1.0, **SEMI),
     "sqp": lambda: SubmodularS3VM(C=1.0, **SEMI),

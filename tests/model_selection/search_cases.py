@@ -23,7 +23,10 @@ from dask_s3vm.model_selection import LabeledKFold
 CASES = {
     "l2svm": (L2SVM(tol=1e-10), {"lam": [1.0, 1e-2, 1e-1]}),
     "rlsc": (RLSC(), {"lam": [1.0, 1e-2, 1e-1]}),
-    "s2rlsc": (S2RLSC(n_restarts=3), {"lam": [0.1, 1.0], "lam_unlabeled": [0.1, 1.0]}),
+    "s2rlsc": (
+        S2RLSC(n_restarts=3, random_state=0),
+        {"lam": [0.1, 1.0], "lam_unlabeled": [0.1, 1.0]},
+    ),
     "tsvm": (TSVM(tol=1e-10), {"lam": [1e-2, 1e-1], "lam_unlabeled": [0.1, 1.0]}),
     "da": (DAS3VM(tol=1e-10), {"lam": [1e-2, 1e-1]}),
     "qn": (QNS3VM(tol=1e-12), {"lam": [1e-2, 1e-1]}),

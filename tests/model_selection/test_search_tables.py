@@ -127,7 +127,10 @@ def test_a_function_may_choose(data):
 
 def test_parameters_of_the_final_model(data):
     search = S3VMGridSearchCV(
-        S2RLSC(n_restarts=2), {"lam": [1.0, 0.1]}, cv=3, final_params={"n_restarts": 7}
+        S2RLSC(n_restarts=2, random_state=0),
+        {"lam": [1.0, 0.1]},
+        cv=3,
+        final_params={"n_restarts": 7},
     ).fit(*data)
     assert search.best_estimator_.n_restarts == 7
     assert search.best_estimator_.n_iter_ == 7
