@@ -13,7 +13,7 @@ import dask_s3vm
 from dask_s3vm import load_model
 from dask_s3vm.cli.config import key_of, to_toml
 from dask_s3vm.cli.kernel import kernel_options
-from dask_s3vm.cli.methods import METHODS, OPTIONS
+from dask_s3vm.cli.methods import METHODS, OPTIONS, make_estimator
 from dask_s3vm.cli.train import GROUPS, train
 
 
@@ -142,6 +142,43 @@ VALUES = st.one_of(
 @given(st.dictionaries(st.sampled_from("abc"), VALUES | st.lists(VALUES, max_size=3)))
 def test_what_is_written_is_read_back(entries):
     assert tomllib.loads(to_toml({"table": entries}))["table"] == entries
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "text"),
+    [("yes", True, "true"), ("no", False, "false"), ("auto", "auto", '"auto"')],
+)
+def test_sharded_is_a_truth_value_or_auto(tmp_path, g2c_file, word, value, text):
+    printed = run("train", g2c_file, "--method", "star", "--sharded", word, "--print-config")
+    assert f"sharded = {text}\n" in printed.output
+    config = tmp_path / "run.toml"
+    for words in (text, f'"{word}"'):
+        config.write_text(f"data = '{g2c_file}'\nmethod = 'star'\nsharded = {words}\n")
+        again = run("train", "--config", config, "--print-config")
+        assert again.output == printed.output
+    chosen = dict.fromkeys(p.name for p in train.params) | {"method": "star", "kernel": "rbf"}
+    assert make_estimator(chosen | {"sharded": value}).sharded is value
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "words"),
+    [
+        ("placement", "pool", "no for pool, yes for shards"),
+        ("scheme", "greedi", "no for exact, yes for greedi"),
+        ("solver", "exact", "no for exact, yes for sharded"),
+    ],
+)
+def test_old_options_are_refused_with_the_new_name(tmp_path, g2c_file, old, value, words):
+    config = tmp_path / "run.toml"
+    config.write_text(f"data = '{g2c_file}'\n{old} = '{value}'\n")
+    typed = run("train", g2c_file, f"--{old}", value)
+    from_file = run("train", "--config", config)
+    for done in (typed, from_file):
+        assert done.exit_code == 2
+        assert f"called --sharded now: {words}" in " ".join(done.output.split())
+    assert f"--{old}" not in run("train", "--help").output
+    config.write_text("shard = true\n")
+    assert f"'{old}'" not in run("train", "--config", config).output
 
 
 NOT_OPTIONS = {"kernel_params", "unlabeled", "warm_start", "callbacks", "checkpoint", "verbose"}
