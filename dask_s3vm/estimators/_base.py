@@ -25,7 +25,7 @@ from dask_s3vm.methods.base import ClassTotals, History, LinearSolution, class_t
 class Placed:
     """Rows in an engine, and what is known of their labels.
 
-    costs : cost of a labelled row by its class.
+    costs : cost of a labeled row by its class.
     start : (k, d + 1) weights to start from, in the user's column order, or None.
     block_rows : number of rows of each block of X.
     history : of this fit; knows the state of an earlier one to go on from, if there is one.

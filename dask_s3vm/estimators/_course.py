@@ -88,7 +88,7 @@ class Course:
         return what, number / MAX_TEMPERATURES
 
     def _stage(self, stage: int) -> tuple[str, float | None]:
-        """Stages of QN-S3VM: the weights of the unlabelled rows, one after the other."""
+        """Stages of QN-S3VM: the weights of the unlabeled rows, one after the other."""
         count = len(self._parameters.get("annealing", ()))
         if not count:
             return f"stage {stage + 1}", None
@@ -103,7 +103,7 @@ class Course:
         return f"restart {self._restarts} of {count}", min(1.0, self._restarts / count)
 
     def _start(self, start: int) -> tuple[str, float | None]:
-        """Starts of the label programme; the first one is not drawn."""
+        """Starts of the label program; the first one is not drawn."""
         count = int(self._parameters.get("n_restarts", 0)) + 1
         return f"start {start + 1} of {count}", start / count if count > 1 else None
 

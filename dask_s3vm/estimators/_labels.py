@@ -9,7 +9,7 @@ from dask_s3vm.methods.base import ClassTotals
 
 
 def find_classes(values: np.ndarray | None, unlabeled: Any, supervised: bool = False) -> np.ndarray:
-    """Return the classes among the distinct values of y, without the mark of unlabelled rows.
+    """Return the classes among the distinct values of y, without the mark of unlabeled rows.
 
     With `supervised`, y of exactly {-1, +1} are two classes although -1 is the default mark:
     read otherwise, they could never be trained on.
@@ -36,7 +36,7 @@ def find_classes(values: np.ndarray | None, unlabeled: Any, supervised: bool = F
 def class_costs(
     classes: np.ndarray, totals: ClassTotals, class_weight: Mapping[Any, float] | str | None
 ) -> np.ndarray:
-    """Cost of a row by its class: class weight over the total sample weight of labelled rows."""
+    """Cost of a row by its class: class weight over the total sample weight of labeled rows."""
     total = float(totals.weights.sum())
     if not total > 0:
         raise ValueError("sample_weight is zero on every labelled row; wanted some weight")

@@ -48,7 +48,7 @@ __all__ = ["OF_PLACING", "HeldRows", "Resident", "Seed", "Seeds", "fit_path", "p
 
 
 def is_supervised(estimator: Any) -> bool:
-    """Whether an estimator leaves unlabelled rows out."""
+    """Whether an estimator leaves unlabeled rows out."""
     return isinstance(estimator, (L2SVM, RLSC))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from dask_s3vm.estimators._base import Placed
-from dask_s3vm.estimators._labelling import LabellingS3VM
+from dask_s3vm.estimators._labeling import LabelingS3VM
 from dask_s3vm.estimators._parameters import fitted, parameter, parametrized
 from dask_s3vm.methods.base import History, TransductiveTask
 from dask_s3vm.methods.found_labels import FoundLabels, found_once
@@ -15,7 +15,7 @@ from dask_s3vm.methods.programme import ProgrammeSettings, solve_programme
 
 
 @parametrized
-class QPS3VM(LabellingS3VM):
+class QPS3VM(LabelingS3VM):
     """Semi-supervised SVM whose labels come from a quadratic program (QP-S3VM).
 
     Minimizes (Emara & Kantardzic, Problem 3), over probabilities P of the u unlabeled rows to be

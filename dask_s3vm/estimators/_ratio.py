@@ -1,4 +1,4 @@
-"""What is known of the unlabelled rows before training: whether there are any, and their shares."""
+"""What is known of the unlabeled rows before training: whether there are any, and their shares."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ MOSTLY_KNOWN = 0.5
 
 
 def positive_ratios(estimator: Any, rows: Placed) -> list[float]:
-    """Share of positive rows among the unlabelled, for each binary problem.
+    """Share of positive rows among the unlabeled, for each binary problem.
 
-    The one given, or those of the labelled rows, with a warning where these are too few to tell.
+    The one given, or those of the labeled rows, with a warning where these are too few to tell.
     """
     given = estimator.positive_ratio
     if given is None:
@@ -32,7 +32,7 @@ def positive_ratios(estimator: Any, rows: Placed) -> list[float]:
 
 
 def has_unlabeled(estimator: Any, rows: Placed) -> bool:
-    """Whether there are unlabelled rows that count; warns if not."""
+    """Whether there are unlabeled rows that count; warns if not."""
     if rows.totals.n_unlabeled > 0 and rows.totals.unlabeled_weight > 0:
         return True
     warn(

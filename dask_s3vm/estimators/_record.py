@@ -24,8 +24,8 @@ def check_resumable(estimator: Any) -> None:
     draws = estimator.kernel != "linear" or getattr(estimator, "n_restarts", 0) > 0
     if draws and not isinstance(estimator.random_state, Integral):
         raise ValueError(
-            "checkpoint: a fit that draws at random can be resumed only if random_state is an int "
-            f"(--seed on the command line), got {estimator.random_state!r}"
+            "checkpoint: a fit that draws at random can be resumed only if random_state is an int, "
+            f"got {estimator.random_state!r}; on the command line: --seed"
         )
 
 

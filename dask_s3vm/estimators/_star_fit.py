@@ -28,7 +28,7 @@ Costs = list[tuple[float, float]]
 class Fitted:
     """What was trained: one entry, or row of `coef`, for each binary problem.
 
-    codes : class number of each training row, -1 where unlabelled.
+    codes : class number of each training row, -1 where unlabeled.
     coef : weights, of features if there is a map.
     support, dual_coef, kernel_map : support vectors, where the kernel was exact.
     """

@@ -7,7 +7,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from dask_s3vm import _config
 from dask_s3vm.estimators._base import Placed
-from dask_s3vm.estimators._labelling import LabellingS3VM
+from dask_s3vm.estimators._labeling import LabelingS3VM
 from dask_s3vm.estimators._parameters import fitted, parameter, parametrized
 from dask_s3vm.estimators._shared import ShardedSearch
 from dask_s3vm.methods.base import History, TransductiveTask
@@ -16,7 +16,7 @@ from dask_s3vm.methods.submodular import PickedLabels, SubmodularSettings, pick_
 
 
 @parametrized
-class SubmodularS3VM(ShardedSearch, LabellingS3VM):
+class SubmodularS3VM(ShardedSearch, LabelingS3VM):
     """Semi-supervised SVM whose positive rows are picked greedily (S-QP-S3VM).
 
     The program of `QPS3VM` over sets A of r u rows that are labeled +1, the others -1, as the

@@ -32,7 +32,7 @@ from dask_s3vm.methods.weights import one_weight
 
 
 @parametrized
-class LabellingS3VM(
+class LabelingS3VM(
     CostParameters,
     RatioParameters,
     InterceptParameters,
@@ -84,7 +84,7 @@ class LabellingS3VM(
         """Set attributes of the estimator's own; the list is empty without unlabeled rows."""
 
     @interruptible
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "LabellingS3VM":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "LabelingS3VM":
         """Find labels for the unlabeled rows, then train on all rows.
 
         Parameters
