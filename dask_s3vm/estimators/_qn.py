@@ -16,7 +16,6 @@ from dask_s3vm.estimators._parameters import (
     parameter,
     parametrized,
 )
-from dask_s3vm.estimators._ratio import positive_ratios
 from dask_s3vm.estimators._transductive import TransductiveS3VM
 from dask_s3vm.methods.base import (
     BinarySolution,
@@ -133,16 +132,16 @@ class QNS3VM(TransductiveS3VM):
     ) -> BinarySolution:
         return train_qn(rows.engine, task, self._settings(), start, history, self._seeds)
 
-    def _train_supervised(self, rows: Placed, history: History) -> LinearSolution:
+    def _train_supervised(
+        self, rows: Placed, ratios: list[float], history: History
+    ) -> LinearSolution:
         """Train on the labeled rows; without any other there is nothing to balance."""
         settings = replace(self._settings(), lam_unlabeled=0.0, stages=(1.0,))
         totals = rows.totals
         if not totals.unlabeled_weight and self.fit_intercept:
             settings = replace(settings, offset="free")
         solved = []
-        for number, (positive, ratio) in enumerate(
-            zip(rows.positives, positive_ratios(self, rows), strict=True)
-        ):
+        for number, (positive, ratio) in enumerate(zip(rows.positives, ratios, strict=True)):
             task = TransductiveTask(
                 positive, rows.costs, totals.n_unlabeled, totals.unlabeled_weight, ratio
             )

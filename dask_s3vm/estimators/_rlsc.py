@@ -10,7 +10,6 @@ from sklearn.base import clone
 from dask_s3vm.estimators._base import LinearS3VM
 from dask_s3vm.estimators._least_squares import LeastSquaresParameters
 from dask_s3vm.estimators._parameters import POSITIVE, fitted, parameter, parametrized
-from dask_s3vm.estimators._progress import callbacks_of, progress_of
 from dask_s3vm.estimators._shared import (
     ClassWeightParameters,
     InterceptParameters,
@@ -18,7 +17,7 @@ from dask_s3vm.estimators._shared import (
     SupervisedLabelParameters,
 )
 from dask_s3vm.interrupts import interruptible
-from dask_s3vm.methods.base import History
+from dask_s3vm.methods.base import HistoryRow
 from dask_s3vm.methods.rlsc import RLSCSolution, train_rlsc
 
 
@@ -102,39 +101,43 @@ class RLSC(
         self
         """
         lams = check_lams(self.lam)
-        solutions = self._solve(X, y, sample_weight, lams)
+        solutions, history = self._solve(X, y, sample_weight, lams)
         order = sorted(
             range(len(lams)), key=lambda i: (solutions[i].loo_error, solutions[i].loo_loss)
         )
-        self._keep_all(lams, solutions, order[0])
+        self._keep_all(lams, solutions, order[0], history)
         return self
 
     def _solve(
         self, X: Any, y: Any, sample_weight: Any, lams: Sequence[float]
-    ) -> list[RLSCSolution]:
+    ) -> tuple[list[RLSCSolution], list[HistoryRow]]:
+        """Train for every lam; the history has one row for each."""
         with self._placed(X, y, sample_weight, supervised=True) as rows:
-            return train_rlsc(rows.engine, rows.costs, lams, self.fit_intercept)
+            solutions = train_rlsc(rows.engine, rows.costs, lams, self.fit_intercept)
+            for lam, solution in zip(lams, solutions, strict=True):
+                rows.history.add(
+                    {
+                        "lam": float(lam),
+                        "objective": float(solution.linear.objective.sum()),
+                        "loo_error": solution.loo_error,
+                        "loo_loss": solution.loo_loss,
+                    }
+                )
+        return solutions, rows.history.rows
 
-    def _keep_all(self, lams: Sequence[float], solutions: list[RLSCSolution], chosen: int) -> None:
+    def _keep_all(
+        self,
+        lams: Sequence[float],
+        solutions: list[RLSCSolution],
+        chosen: int,
+        history: list[HistoryRow],
+    ) -> None:
         """Set the fitted attributes."""
-        progress = progress_of(self, None, 1)
-        history = History([*callbacks_of(self.callbacks), *progress])
-        for lam, solution in zip(lams, solutions, strict=True):
-            history.add(
-                {
-                    "lam": float(lam),
-                    "objective": float(solution.linear.objective.sum()),
-                    "loo_error": solution.loo_error,
-                    "loo_loss": solution.loo_loss,
-                }
-            )
-        for shown in progress:
-            shown.close()
         self.lams_ = np.asarray(lams, dtype=np.float64)
         self.lam_ = float(lams[chosen])
         self.loo_errors_ = np.array([solution.loo_error for solution in solutions])
         self.loo_losses_ = np.array([solution.loo_loss for solution in solutions])
-        self._keep(solutions[chosen].linear, history.rows)
+        self._keep(solutions[chosen].linear, history)
         self._to_columns()
 
 
@@ -164,10 +167,10 @@ def fit_rlsc_path(models: list[RLSC], X: Any, y: Any, sample_weight: Any) -> Non
     """Fit models that differ in lam, a number each."""
     lams = [float(model.lam) for model in models]  # type: ignore[arg-type]
     guide = clone(models[0])
-    solutions = guide._solve(X, y, sample_weight, lams)
-    for model, lam, solution in zip(models, lams, solutions, strict=True):
+    solutions, history = guide._solve(X, y, sample_weight, lams)
+    for model, lam, solution, row in zip(models, lams, solutions, history, strict=True):
         copy_facts(guide, model)
-        model._keep_all([lam], [solution], 0)
+        model._keep_all([lam], [solution], 0, [row])
 
 
 def copy_facts(guide: Any, model: Any) -> None:

@@ -91,7 +91,7 @@ class TransductiveS3VM(
             ratios = positive_ratios(self, rows)
             shift = np.zeros(len(rows.positives))
             if not has_unlabeled(self, rows) or self.lam_unlabeled == 0:
-                solution = self._train_supervised(rows, history)
+                solution = self._train_supervised(rows, ratios, history)
             else:
                 solved = []
                 for number, (positive, ratio) in enumerate(
@@ -116,7 +116,9 @@ class TransductiveS3VM(
         self.transduction_ = self._complete(X, y, rows.block_rows)
         return self
 
-    def _train_supervised(self, rows: Placed, history: History) -> LinearSolution:
+    def _train_supervised(
+        self, rows: Placed, ratios: list[float], history: History
+    ) -> LinearSolution:
         """Train on the labeled rows alone."""
         settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
         (solution,) = train_l2svm(

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from transductive_cases import assert_identical, assert_same, clusters, quiet
 
 from dask_s3vm import QNS3VM, load_model, save_model
+from dask_s3vm.exceptions import RatioWarning
 
 pytestmark = quiet
 
@@ -247,3 +248,13 @@ def test_a_share_of_labels_that_is_off_is_made_up_for_by_a_given_ratio():
     assert error[1] < 0.05
     assert error[1] <= error[0]
     assert_same(given, QNS3VM(0.1, positive_ratio=0.5).fit(X[::1], y))
+
+
+def test_the_ratio_is_warned_of_once():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.full(60, -1)
+    y[:6] = [0, 1, 1, 1, 0, 1]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        QNS3VM(lam_unlabeled=0.0).fit(X, y)
+    assert [one.category for one in caught].count(RatioWarning) == 1

@@ -174,3 +174,14 @@ def test_a_model_file_holds_it(tmp_path):
     assert np.array_equal(again.predict(X), model.predict(X))
     assert np.array_equal(again.loo_errors_, model.loo_errors_)
     assert again.get_params()["lam"] == [0.1, 1.0]
+
+
+def test_one_line_of_progress_and_each_row_of_the_history_once(capsys):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    seen = []
+    model = RLSC(lam=[0.1, 1.0, 10.0], callbacks=[seen.append], verbose=True).fit(X, y)
+    assert seen == model.history_
+    assert [row["lam"] for row in seen] == [0.1, 1.0, 10.0]
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(set(lines)) == 2  # the first row and the last
