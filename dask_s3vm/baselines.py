@@ -52,7 +52,7 @@ class _Wrapped(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
     """
 
-    #: whether it takes unlabelled rows and wants them marked by -1
+    #: whether it takes unlabeled rows and wants them marked by -1
     _marks = False
 
     def __init__(self, estimator: Any, unlabeled: Any = -1) -> None:
@@ -116,11 +116,11 @@ class _Wrapped(ClassifierMixin, BaseEstimator):
 
 
 class SupervisedClassifier(_Wrapped):
-    """Any classifier of scikit-learn, on the labelled rows alone."""
+    """Any classifier of scikit-learn, on the labeled rows alone."""
 
 
 class TransductiveClassifier(_Wrapped):
-    """Any semi-supervised classifier of scikit-learn, which is given -1 for unlabelled rows.
+    """Any semi-supervised classifier of scikit-learn, which is given -1 for unlabeled rows.
 
     Attributes
     ----------
@@ -187,7 +187,7 @@ class _SelfTraining(TransductiveClassifier):
 
 def _graph(kind: Any) -> Callable[..., Any]:
     def make(unlabeled: Any = -1, **params: Any) -> Any:
-        # seven neighbours: the row itself and six others
+        # seven neighbors: the row itself and six others
         given = {"kernel": "knn", "n_neighbors": 7, "max_iter": 1000} | params
         return TransductiveClassifier(kind(**given), unlabeled)
 
@@ -211,8 +211,8 @@ def baseline(name: str, **params: Any) -> Any:
 
     Parameters
     ----------
-    name : "SVM" (on the labelled rows, LIBSVM inside), "RLSC", "self-training" of that SVM,
-        "label propagation" or "label spreading" on a graph of nearest neighbours.
+    name : "SVM" (on the labeled rows, LIBSVM inside), "RLSC", "self-training" of that SVM,
+        "label propagation" or "label spreading" on a graph of nearest neighbors.
     **params : of the estimator inside; `unlabeled`, the mark of rows without a label.
     """
     if name not in BASELINES:

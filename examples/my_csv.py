@@ -23,12 +23,12 @@ def make_table(path, n_rows, n_labels):
     """Customers, some of whom are known to have bought or not; returns what all of them did."""
     rng = np.random.default_rng(0)
     truth = rng.random(n_rows) < 0.4
-    labelled = rng.choice(n_rows, n_labels, replace=False)
+    labeled = rng.choice(n_rows, n_labels, replace=False)
     with path.open("w", newline="") as stream:
         table = csv.writer(stream)
         table.writerow(["age", "visits", "country", "device", "bought"])
         for i, buys in enumerate(truth):
-            label = ("yes" if buys else "no") if i in labelled else ""
+            label = ("yes" if buys else "no") if i in labeled else ""
             table.writerow(
                 [
                     int(np.clip(rng.normal(45 if buys else 30, 8), 16, 90)),
@@ -48,10 +48,10 @@ def main(args, folder):
         truth = make_table(path, args.rows, min(20, args.rows // 10))
     # 1. Read. The encoder knows the columns, their categories and ranges.
     X, y, encoder = read_table(path, label=args.label, positive=args.positive)
-    print(f"{X.shape[0]:,} rows, {int((y >= 0).sum().compute()):,} of them labelled")
+    print(f"{X.shape[0]:,} rows, {int((y >= 0).sum().compute()):,} of them labeled")
     print("features:", ", ".join(encoder.get_feature_names_out()))
 
-    # 2. Train, without and with the unlabelled rows.
+    # 2. Train, without and with the unlabeled rows.
     ratio = args.positive_ratio
     for model in (L2SVM(lam=1e-2), TSVM(lam=1e-2, positive_ratio=ratio)):
         model.fit(X, y)

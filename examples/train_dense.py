@@ -1,4 +1,4 @@
-"""Semi-supervised training on dense rows with an RBF kernel, 1000 of them labelled.
+"""Semi-supervised training on dense rows with an RBF kernel, 1000 of them labeled.
 
 python examples/train_dense.py                                    # two clusters, 60,000 x 784
 python examples/train_dense.py --file mnist.npz --classes 3,8     # X (n, d) and y of a file

@@ -1,4 +1,4 @@
-"""Semi-supervised training on rows of the shape of full kdd99, 1000 of them labelled.
+"""Semi-supervised training on rows of the shape of full kdd99, 1000 of them labeled.
 
 python examples/train_intrusion.py                            # a local cluster
 python examples/train_intrusion.py --scheduler tcp://host:8786

@@ -1,4 +1,4 @@
-"""Semi-supervised training on text-like rows of the shape of full RCV1, 1000 of them labelled.
+"""Semi-supervised training on text-like rows of the shape of full RCV1, 1000 of them labeled.
 
 python examples/train_text.py                            # a local cluster
 python examples/train_text.py --scheduler tcp://host:8786

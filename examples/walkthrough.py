@@ -34,7 +34,7 @@ parser.add_argument("--output", type=Path, default=Path("walkthrough"), help="fo
 
 
 def two_moons(folder):
-    # %% Two moons, four labels: what a boundary looks like without and with the unlabelled rows
+    # %% Two moons, four labels: what a boundary looks like without and with the unlabeled rows
     X, y = dask.compute(*make_moons(n_rows=400, random_state=1))
     few = hide_labels(y, 4)
     kernel = {"kernel": "rbf", "sigma": 0.3, "n_components": 100, "random_state": 0}
@@ -53,7 +53,7 @@ def two_moons(folder):
 
 
 def outputs(folder, n_rows):
-    # %% Text: unlabelled rows are pushed out of the margin
+    # %% Text: unlabeled rows are pushed out of the margin
     X, y = make_text(n_rows=n_rows, n_features=5000)
     few = hide_labels(y, 50)
     ratio = float(y.mean().compute())

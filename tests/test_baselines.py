@@ -87,5 +87,5 @@ def test_what_is_refused(data):
         baseline("oracle")
     with pytest.raises(ValueError, match="y does not fit X"):
         baseline("SVM").fit(X[1:], few)
-    with pytest.raises(ValueError, match="no labelled row"):
+    with pytest.raises(ValueError, match="no labeled row"):
         baseline("SVM").fit(X, np.full(len(X), -1))

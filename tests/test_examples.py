@@ -131,7 +131,7 @@ def test_without_files_rows_are_made(run, scheduler, script):
 
 def test_my_csv(run):
     told = run("my_csv", "--rows", 600)
-    assert "600 rows, 20 of them labelled" in told
+    assert "600 rows, 20 of them labeled" in told
     supervised, tsvm = errors_of(told)
     assert tsvm < 20  # 40 % buy
     assert tsvm < supervised + 2

@@ -73,7 +73,7 @@ def security_in(folder):
 
 def parser():
     found = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    found.add_argument("rows", help="file that all nodes see, 0 as label of unlabelled rows")
+    found.add_argument("rows", help="file that all nodes see, 0 as label of unlabeled rows")
     found.add_argument("--lam", type=float, default=1e-3)
     found.add_argument("--model", default="model.npz")
     found.add_argument("--jobs", type=int, default=2)

@@ -54,7 +54,7 @@ def cluster_of(options):
 
 def parser():
     found = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    found.add_argument("rows", help="file that all hosts see, 0 as label of unlabelled rows")
+    found.add_argument("rows", help="file that all hosts see, 0 as label of unlabeled rows")
     found.add_argument("--host", action="append", required=True, help="repeat; first: scheduler")
     found.add_argument("--remote-python", default=sys.executable, help="default: as here")
     found.add_argument("--threads", type=int, help="per worker; default: cores of its host")

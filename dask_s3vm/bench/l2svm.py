@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 def measure_l2svm(n_rows: int, lams: Sequence[float], gap: float) -> list[Row]:
-    """Train on text-like rows, all labelled; both sides get the rows in memory, as scipy CSR."""
+    """Train on text-like rows, all labeled; both sides get the rows in memory, as scipy CSR."""
     lazy, labels = make_text(n_rows, block="scipy", random_state=0)
     X, y = dask.compute(lazy, labels, scheduler="threads")
     unit = unit_seconds(X, 5)

@@ -14,7 +14,7 @@ def measure_evaluation(X: Any, y: np.ndarray, unit: float, repeat: int = 7) -> d
     """Units of one evaluation, and how many Gram products X^T (X p) over all rows that is."""
     n_free = int((y < 0).sum())
     costs = np.full(2, 1.0 / (len(y) - n_free))
-    # all rows labelled and at w = 0: every row is active in the Gram product
+    # all rows labeled and at w = 0: every row is active in the Gram product
     everything = ingest(X, np.arange(len(y)) % 2).place(np.array([0, 1]))
     engine = ingest(X, y).place(np.array([0, 1]))
     try:

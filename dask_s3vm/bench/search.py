@@ -62,7 +62,7 @@ def measure_search(
     """Tune on a grid of lam x lam_unlabeled, naively and with shared work.
 
     Naive: a clone is fitted on a copy of the training rows, for each candidate and fold, one after
-    the other. Each way then trains its chosen candidate on all rows; `error_%` is on the unlabelled
+    the other. Each way then trains its chosen candidate on all rows; `error_%` is on the unlabeled
     ones.
     """
     few = hide_labels(y, n_labels, random_state=0)

@@ -17,7 +17,7 @@ _DATA: dict[str, Any] = {"text": make_text, "intrusion": make_intrusion}
 def measure_transductive(
     method: str, data: str, n_rows: int, n_labels: int, lam: float
 ) -> dict[str, Any]:
-    """Train on generated rows of which few are labelled; rows are in memory, as scipy CSR."""
+    """Train on generated rows of which few are labeled; rows are in memory, as scipy CSR."""
     lazy, classes = _DATA[data](n_rows, block="scipy", random_state=0)
     X, y = dask.compute(lazy, classes, scheduler="threads")
     few = hide_labels(y, n_labels, random_state=0)

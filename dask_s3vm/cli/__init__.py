@@ -18,7 +18,7 @@ _COMMANDS = {
     "bench": "Measure, in ratios: rounds, formula, l2svm, tsvm, da, qn, search, safety, soak.",
     "convert": "Write data files in another format.",
     "demo": "Make a data set, train on it, and show what came out.",
-    "evaluate": "Score a model on labelled data.",
+    "evaluate": "Score a model on labeled data.",
     "info": "Show what a cluster is made of, and whether its parts fit together.",
     "predict": "Predict the rows of a file.",
     "report": "Make one page of what a training left behind.",

@@ -52,7 +52,7 @@ def _semi_supervised(method: str) -> click.Command:
         table = [measure_transductive(method, data, n_rows, labels, lam) for n_rows in rows]
         show(table, as_json)
 
-    run.__doc__ = f"Units, rounds, objective and error of {method.upper()}, few rows labelled."
+    run.__doc__ = f"Units, rounds, objective and error of {method.upper()}, few rows labeled."
     return bench.command(name=method)(run)
 
 
@@ -67,7 +67,7 @@ qn = _semi_supervised("qn")
 @click.option("--gap", type=float, default=1e-6, show_default=True, help="Relative objective gap.")
 @click.option("--json", "as_json", is_flag=True)
 def l2svm(rows: tuple[int, ...], lam: tuple[float, ...], gap: float, as_json: bool) -> None:
-    """Time to a relative gap of the objective, against liblinear, all rows labelled."""
+    """Time to a relative gap of the objective, against liblinear, all rows labeled."""
     from dask_s3vm.bench.l2svm import measure_l2svm
 
     for n_rows in rows:

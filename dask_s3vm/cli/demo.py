@@ -14,14 +14,14 @@ from dask_s3vm.cli.tables import Row, show
 @click.option("--rows", type=click.IntRange(100), default=20_000, show_default=True)
 @click.option("--features", type=click.IntRange(2), default=47_236, show_default=True)
 @click.option("--labels", type=click.IntRange(2), default=100, show_default=True)
-@click.option("--lam", type=float, default=1e-3, show_default=True, help="Regularisation.")
+@click.option("--lam", type=float, default=1e-3, show_default=True, help="Regularization.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @cluster_options
 def demo(
     rows: int, features: int, labels: int, lam: float, seed: int, as_json: bool, **where: Any
 ) -> None:
-    """Train on text-like rows, a few of them labelled, with and without the unlabelled ones.
+    """Train on text-like rows, a few of them labeled, with and without the unlabeled ones.
 
     A fifth of the rows is held out to measure the error. The last line shows what the supervised
     SVM makes of it when all labels are known.

@@ -1,4 +1,4 @@
-"""`dask-s3vm evaluate`: how good a model is on labelled rows."""
+"""`dask-s3vm evaluate`: how good a model is on labeled rows."""
 
 from typing import Any
 

@@ -57,11 +57,11 @@ def separate_labels(
         )
     if not set(values.tolist()) <= set(_SVMLIN):
         raise BadData(
-            f"{labels} has labels beyond -1, 0 (unlabelled) and +1 ({_some(values)}): say by "
+            f"{labels} has labels beyond -1, 0 (unlabeled) and +1 ({_some(values)}): say by "
             "--unlabeled which one marks rows without a label, or `none`"
         )
     count = int(np.count_nonzero(found == 0))
-    say(f"{labels}: {count:,} of {len(found):,} rows are 0, unlabelled (--unlabeled changes that)")
+    say(f"{labels}: {count:,} of {len(found):,} rows are 0, unlabeled (--unlabeled changes that)")
     return found, 0
 
 

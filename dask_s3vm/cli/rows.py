@@ -43,7 +43,7 @@ class Facts:
     """What was seen of the rows.
 
     labels : rows of each label. n_unlabeled : rows without one. stored : entries that are stored.
-    labelled, unlabelled : histograms of outputs over `EDGES`; with several rows of weights, a row
+    labeled, unlabeled : histograms of outputs over `EDGES`; with several rows of weights, a row
         counts once for each. beyond : outputs outside of them.
     """
 
@@ -51,8 +51,8 @@ class Facts:
     n_unlabeled: int = 0
     stored: int = 0
     labels: Counter[Any] = field(default_factory=Counter)
-    labelled: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) - 1, np.int64))
-    unlabelled: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) - 1, np.int64))
+    labeled: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) - 1, np.int64))
+    unlabeled: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) - 1, np.int64))
     beyond: int = 0
 
 
@@ -63,7 +63,7 @@ def look_at_rows(estimator: Any, X: Any, y: Any, sink: Sink | None) -> Facts:
     ----------
     estimator : fitted on X and y.
     X, y : the training data.
-    sink : takes the unlabelled rows of each block, if there is one.
+    sink : takes the unlabeled rows of each block, if there is one.
 
     Costs: one pass over the data, which are read again; outputs of a few blocks at a time are here.
     """
@@ -82,15 +82,15 @@ def note_rows(record: RunRecord, estimator: Any, X: Any, y: Any, facts: Facts) -
     record.facts["data"] |= {
         "rows": facts.rows,
         "stored_entries": facts.stored,
-        "unlabelled_rows": facts.n_unlabeled,
-        "labelled_rows": {str(label): count for label, count in sorted(facts.labels.items())},
+        "unlabeled_rows": facts.n_unlabeled,
+        "labeled_rows": {str(label): count for label, count in sorted(facts.labels.items())},
     }
-    used = np.flatnonzero(facts.labelled + facts.unlabelled)
+    used = np.flatnonzero(facts.labeled + facts.unlabeled)
     low, high = (used[0], used[-1] + 1) if len(used) else (0, 0)
     record.facts["outputs"] = {
         "edges": EDGES[low : high + 1],
-        "labelled": facts.labelled[low:high],
-        "unlabelled": facts.unlabelled[low:high],
+        "labeled": facts.labeled[low:high],
+        "unlabeled": facts.unlabeled[low:high],
         "beyond": facts.beyond,
     }
     if X.shape[1] == 2:
@@ -107,7 +107,7 @@ def _count(facts: Facts, block: Block, open_rows: np.ndarray) -> None:
     facts.stored += block.stored
     values, counts = np.unique(block.given[~open_rows], return_counts=True)
     facts.labels.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
-    for counts, part in ((facts.labelled, ~open_rows), (facts.unlabelled, open_rows)):
+    for counts, part in ((facts.labeled, ~open_rows), (facts.unlabeled, open_rows)):
         outputs = block.outputs[part]
         inside = np.histogram(outputs, EDGES)[0]
         counts += inside
@@ -134,7 +134,7 @@ def _lazy_blocks(estimator: Any, X: Any, y: Any) -> Iterator[Block]:
     """Blocks of dask arrays, a few at a time."""
     found = getattr(estimator, "transduction_", None)
     found = estimator.predict(X) if found is None else found
-    # not optimised one by one: the tasks that read a block must stay common to all three
+    # not optimized one by one: the tasks that read a block must stay common to all three
     parts = [
         array.to_delayed(optimize_graph=False).reshape(-1)
         for array in (X, found, estimator.decision_function(X))

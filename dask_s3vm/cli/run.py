@@ -14,7 +14,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--model", type=Place(), default="model.npz", show_default=True,
                      help="Model file to write."),
         click.option("--predict-unlabeled", type=Place(), metavar="OUT",
-                     help="Write the labels found for unlabelled rows: .csv or .npy."),
+                     help="Write the labels found for unlabeled rows: .csv or .npy."),
         click.option("--report", type=Place(), metavar="DIR",
                      help="Write history, facts and plots; `dask-s3vm report DIR` makes a page."),
         click.option("--checkpoint", type=Place(), metavar="DIR",
@@ -35,9 +35,9 @@ def label_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --labels and --unlabeled."""
     options = [
         click.option("--labels", type=LabelPlace(), metavar="FILE|column:NAME",
-                     help="Labels apart from the rows: one a line (0 = unlabelled), or .npy."),
+                     help="Labels apart from the rows: one a line (0 = unlabeled), or .npy."),
         click.option("--unlabeled", type=Word(),
-                     help="Mark of unlabelled rows; -1, with text of --labels 0."),
+                     help="Mark of unlabeled rows; -1, with text of --labels 0."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)

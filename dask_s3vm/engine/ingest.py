@@ -111,7 +111,7 @@ def _lazy_blocks(X: da.Array, y: Any, sample_weight: Any) -> list[Any]:
         raise ValueError(f"X is empty: it has shape {X.shape}; wanted at least one row and column")
     columns = [_beside(X, y, "y"), _beside(X, sample_weight, "sample_weight")]
     # Blocks of X and y may come out of one task, as those of text do. It is to run once; but if
-    # arrays are optimised one by one, each gets such a task of its own.
+    # arrays are optimized one by one, each gets such a task of its own.
     apart = not any(_share_tasks(X, column) for column in columns if column is not None)
     rows = X.to_delayed(optimize_graph=apart).ravel()
     labels, weights = (

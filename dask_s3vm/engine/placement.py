@@ -28,7 +28,7 @@ from dask_s3vm.engine.member import Member
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Piece, build_shard
-from dask_s3vm.engine.sources import Columns, LocalSource, summarise
+from dask_s3vm.engine.sources import Columns, LocalSource, summarize
 from dask_s3vm.engine.spread import Holdings, first_runs
 from dask_s3vm.engine.watch import gathered, watched
 from dask_s3vm.engine.workers import worker_limits, worker_threads
@@ -134,7 +134,7 @@ class ClusterSource:
         self._budget = Budget()
         try:
             self.facts = self._retried(lambda: self._map(plan.facts_of))
-            self.summary = summarise(self.facts, columns)
+            self.summary = summarize(self.facts, columns)
         except BaseException:
             self.close()
             raise

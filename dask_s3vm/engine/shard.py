@@ -38,7 +38,7 @@ class Shard:
     ----------
     number : position among all shards, which fixes the order of addition.
     rows : the rows, read-only; columns may be renumbered (see `plan.Layout`).
-    codes : class number of each row, -1 where unlabelled; None without labels.
+    codes : class number of each row, -1 where unlabeled; None without labels.
     weights : sample weights, or None for ones.
     state : per-row arrays of the problems that are being solved, by name.
     in_file : where the rows lie, if they are views of a file.
@@ -205,7 +205,7 @@ def _assembled(
 
 
 def encode(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Class numbers of labels; -1 for a value that is no class, the mark of unlabelled rows."""
+    """Class numbers of labels; -1 for a value that is no class, the mark of unlabeled rows."""
     if classes.dtype.kind in "US":  # a block of marks alone may have come as numbers
         labels = labels.astype(classes.dtype.kind)
     small = np.int8 if len(classes) <= 127 else np.int32

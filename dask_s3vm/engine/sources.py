@@ -72,7 +72,7 @@ class Columns:
         return codes, weights
 
 
-def summarise(facts: list[Facts], columns: Columns) -> Summary:
+def summarize(facts: list[Facts], columns: Columns) -> Summary:
     """Check that the blocks and the columns fit together."""
     widths = {fact.n_features for fact in facts}
     if len(widths) > 1:
@@ -99,7 +99,7 @@ class LocalSource:
         self._facts = [plan.facts_of(block) for block in blocks]
         self._columns = columns
         self._own = own
-        self.summary = summarise(self._facts, columns)
+        self.summary = summarize(self._facts, columns)
 
     def place(self, classes: np.ndarray | None) -> Engine:
         """See `Source.place`."""

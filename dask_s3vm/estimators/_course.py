@@ -72,7 +72,7 @@ class Course:
         last = float(self._parameters.get("lam_unlabeled", 1.0))
         count = sum(1 for _ in levels(last))
         if level <= 0.0:
-            return "labelled rows alone", None
+            return "labeled rows alone", None
         if level >= last:
             return f"level {count} of {count}", None
         number = round(math.log(level / FIRST_LEVEL) / math.log(GROWTH)) + 1

@@ -19,7 +19,7 @@ def find_classes(values: np.ndarray | None, unlabeled: Any, supervised: bool = F
     classes = values if mark is None else values[values != mark]
     if len(classes) == 0:
         raise ValueError(
-            f"y has no labelled row: every entry is {unlabeled!r}, the mark of rows without a label"
+            f"y has no labeled row: every entry is {unlabeled!r}, the mark of rows without a label"
         )
     if len(classes) >= 2:
         return classes
@@ -27,7 +27,7 @@ def find_classes(values: np.ndarray | None, unlabeled: Any, supervised: bool = F
         if supervised:
             return values
         raise ValueError(
-            "y has the values -1 and +1, and -1 is the mark of unlabelled rows, which leaves one "
+            "y has the values -1 and +1, and -1 is the mark of unlabeled rows, which leaves one "
             "class; use the classes 0 and 1, or another mark, for example unlabeled=0"
         )
     raise ValueError(f"y has only one class, {classes[0]!r}; wanted at least two classes")
@@ -39,7 +39,7 @@ def class_costs(
     """Cost of a row by its class: class weight over the total sample weight of labeled rows."""
     total = float(totals.weights.sum())
     if not total > 0:
-        raise ValueError("sample_weight is zero on every labelled row; wanted some weight")
+        raise ValueError("sample_weight is zero on every labeled row; wanted some weight")
     empty = [label for label, weight in zip(classes, totals.weights, strict=True) if not weight > 0]
     if len(classes) - len(empty) < 2:
         raise ValueError(

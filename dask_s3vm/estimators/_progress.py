@@ -172,7 +172,7 @@ class Progress:
                 facts.append(f"{name.replace('_', ' ')} {row[name]:.6g}")
         if any(name in row for name in _SWITCHES) and row.get("event") != "anneal":
             facts.append(f"switches {self._switches:,}")
-        for name, words in (("n_active", "active rows"), ("n_waiting", "unlabelled rows left")):
+        for name, words in (("n_active", "active rows"), ("n_waiting", "unlabeled rows left")):
             if name in row:
                 facts.append(f"{words} {row[name]:,}")
         if self._rate is not None:

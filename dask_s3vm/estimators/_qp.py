@@ -11,7 +11,7 @@ from dask_s3vm.estimators._labeling import LabelingS3VM
 from dask_s3vm.estimators._parameters import fitted, parameter, parametrized
 from dask_s3vm.methods.base import History, TransductiveTask
 from dask_s3vm.methods.found_labels import FoundLabels, found_once
-from dask_s3vm.methods.programme import ProgrammeSettings, solve_programme
+from dask_s3vm.methods.program import ProgramSettings, solve_program
 
 
 @parametrized
@@ -71,12 +71,12 @@ class QPS3VM(LabelingS3VM):
         self, rows: Placed, task: TransductiveTask, cost: float, history: History
     ) -> FoundLabels:
         seeds = _root_seed(self.random_state).spawn(self.n_restarts)
-        settings = ProgrammeSettings(cost, self.center, seeds)
+        settings = ProgramSettings(cost, self.center, seeds)
         return found_once(
             history,
             task.positive,
             FoundLabels,
-            lambda: solve_programme(rows.engine, task, settings, history),
+            lambda: solve_program(rows.engine, task, settings, history),
         )
 
     def _keep_found(self, found: list[FoundLabels]) -> None:

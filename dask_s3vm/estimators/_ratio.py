@@ -26,7 +26,7 @@ def positive_ratios(estimator: Any, rows: Placed) -> list[float]:
     if len(rows.classes) > 2:
         raise ValueError(
             f"positive_ratio={given} is for two classes, y has {len(rows.classes)}; leave it "
-            "None to take the shares of the labelled rows"
+            "None to take the shares of the labeled rows"
         )
     return [float(given)]
 
@@ -36,7 +36,7 @@ def has_unlabeled(estimator: Any, rows: Placed) -> bool:
     if rows.totals.n_unlabeled > 0 and rows.totals.unlabeled_weight > 0:
         return True
     warn(
-        f"{type(estimator).__name__}: y has no unlabelled row (none is {estimator.unlabeled!r}, or "
+        f"{type(estimator).__name__}: y has no unlabeled row (none is {estimator.unlabeled!r}, or "
         "their weight is 0); the supervised problem is solved",
         UserWarning,
     )
@@ -48,7 +48,7 @@ def _warn_of_guess(estimator: Any, ratio: float, n_labels: int) -> None:
     if high - low > 2.0 * MOSTLY_KNOWN * min(ratio, 1.0 - ratio):
         warn(
             f"{type(estimator).__name__}: positive_ratio={ratio:.3g} is estimated from {n_labels} "
-            f"labelled rows, and may be anything from {low:.2g} to {high:.2g} (95 %); a wrong "
+            f"labeled rows, and may be anything from {low:.2g} to {high:.2g} (95 %); a wrong "
             "ratio can double the error: give positive_ratio if it is known",
             RatioWarning,
         )

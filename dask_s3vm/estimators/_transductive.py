@@ -134,7 +134,7 @@ class TransductiveS3VM(
         share = n_predicted_positive(engine, solution.w, bias) / task.n_unlabeled
         if not is_balanced(share, task.ratio):
             warn(
-                f"{type(self).__name__}: {100 * share:.1f} % of the unlabelled rows are predicted "
+                f"{type(self).__name__}: {100 * share:.1f} % of the unlabeled rows are predicted "
                 f"to be of class {rows.classes[task.positive]!r}, where positive_ratio says "
                 f"{100 * task.ratio:.1f} %; the fit may have collapsed: check positive_ratio and "
                 "lam_unlabeled, or use threshold='ratio'",

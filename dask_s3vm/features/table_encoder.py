@@ -77,11 +77,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> from dask_s3vm import TableEncoder
-    >>> table = [{"size": 2, "colour": "red"}, {"size": 6, "colour": "blue"}]
+    >>> table = [{"size": 2, "color": "red"}, {"size": 6, "color": "blue"}]
     >>> encoder = TableEncoder().fit(table)
     >>> encoder.get_feature_names_out().tolist()
-    ['size', 'colour=blue', 'colour=red']
-    >>> encoder.transform([{"size": 4, "colour": "red"}]).toarray()
+    ['size', 'color=blue', 'color=red']
+    >>> encoder.transform([{"size": 4, "color": "red"}]).toarray()
     array([[0.5, 0. , 1. ]])
     """
 

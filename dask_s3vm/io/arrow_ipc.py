@@ -49,7 +49,7 @@ def read_arrow(
     dtype : dtype, optional
         Type of the values, float64 or float32; by default as stored.
     known_labels : list, optional
-        The labels that may occur, the mark of unlabelled rows included; any other is an error.
+        The labels that may occur, the mark of unlabeled rows included; any other is an error.
     unlabeled : int or str, optional
         What to put in place of labels that are null. Without it, a null is an error.
 

@@ -132,7 +132,7 @@ def batch_labels(batch: Any, place: Place, dtype: np.dtype, unlabeled: Any) -> n
     if column.null_count:
         if unlabeled is None:
             row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-            raise place.wrong("the label is null, and there is no mark for unlabelled rows", row)
+            raise place.wrong("the label is null, and there is no mark for unlabeled rows", row)
         try:
             column = column.fill_null(pa.scalar(unlabeled, type=column.type))
         except pa.ArrowException as error:

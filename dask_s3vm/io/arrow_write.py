@@ -75,7 +75,7 @@ class ArrowParts:
     typed = True
     ending = ".arrow"
 
-    def check(self, shape: Shape, labelled: bool, folder: bool) -> None:
+    def check(self, shape: Shape, labeled: bool, folder: bool) -> None:
         """Refuse to begin without pyarrow."""
         import_arrow()
 
@@ -131,7 +131,7 @@ class ParquetParts:
     def __init__(self, compression: str) -> None:
         self.compression = compression
 
-    def check(self, shape: Shape, labelled: bool, folder: bool) -> None:
+    def check(self, shape: Shape, labeled: bool, folder: bool) -> None:
         """Refuse to begin without pyarrow, or with an unknown compression."""
         pa = import_arrow()
         try:

@@ -29,7 +29,7 @@ COLUMNS = _split(
     "dst_host_rerror_rate dst_host_srv_rerror_rate label"
 )
 
-#: All labels of the training files and of the labelled test file.
+#: All labels of the training files and of the labeled test file.
 LABELS = tuple(
     f"{word}."
     for word in _split(

@@ -39,7 +39,7 @@ class _Facts:
     rows: tuple[int, ...]
     places: int
     highest: int
-    labelled: bool
+    labeled: bool
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ def read_letters(
     if highest >= size:
         beyond = [dask.delayed(_beyond, pure=False)(file, key, block_rows, size) for file in files]
         warn_of_unknown({"letters": int(sum(dask.compute(*beyond)))})
-    labelled = label is not False and any(found.labelled for found in facts)
-    options = (key, block_rows, labelled, unlabeled, block)
+    labeled = label is not False and any(found.labeled for found in facts)
+    options = (key, block_rows, labeled, unlabeled, block)
     return *_build(files, facts, encoder, options), encoder
 
 
@@ -198,7 +198,7 @@ def _build(
 
 def _read(file: TextFile, first: int, count: int, plan: tuple[Any, Any]) -> list[tuple[Any, Any]]:
     """Read some blocks of a file, one after the other."""
-    encoder, (key, block_rows, labelled, unlabeled, block) = plan
+    encoder, (key, block_rows, labeled, unlabeled, block) = plan
     size = len(encoder.categories_[0])
     made = []
     for number, part in enumerate(_parts(file, key, block_rows)):
@@ -208,7 +208,7 @@ def _read(file: TextFile, first: int, count: int, plan: tuple[Any, Any]) -> list
         codes[codes >= size] = -1
         rows = as_block(encoder.assemble(list(codes.T)), block)
         labels = part.labels
-        if labelled and labels is None:
+        if labeled and labels is None:
             labels = np.full(len(codes), unlabeled, dtype=np.int64)
         made.append((rows, labels))
         if len(made) == count:
@@ -217,18 +217,18 @@ def _read(file: TextFile, first: int, count: int, plan: tuple[Any, Any]) -> list
 
 
 def _look(file: TextFile, key: str, block_rows: int) -> _Facts | TableError:
-    rows, places, highest, labelled = [], 0, -1, False
+    rows, places, highest, labeled = [], 0, -1, False
     try:
         for part in _parts(file, key, block_rows):
             rows.append(len(part.codes))
             places = part.codes.shape[1]
             highest = max(highest, int(part.codes.max(initial=0)))
-            labelled = part.labels is not None
+            labeled = part.labels is not None
     except TableError as error:
         return error
     if sum(rows) == 0:
         return TableError(file.name, "has no data rows")
-    return _Facts(tuple(rows), places, highest, labelled)
+    return _Facts(tuple(rows), places, highest, labeled)
 
 
 def _beyond(file: TextFile, key: str, block_rows: int, size: int) -> int:

@@ -42,7 +42,7 @@ def read_npy(
     blocksize : int or str
         Bytes in one block.
     known_labels : list, optional
-        The labels that may occur, the mark of unlabelled rows included; any other is an error.
+        The labels that may occur, the mark of unlabeled rows included; any other is an error.
 
     Returns
     -------

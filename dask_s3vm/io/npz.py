@@ -75,7 +75,7 @@ def read_npz_data(
         Type of the blocks. By default a single file is read at once into a
         ``scipy.sparse.csr_array``, and several have blocks of type ``sparse.GCXS``.
     known_labels : list, optional
-        The labels that may occur, the mark of unlabelled rows included; any other is an error.
+        The labels that may occur, the mark of unlabeled rows included; any other is an error.
 
     Returns
     -------

@@ -64,7 +64,7 @@ class NpzParts:
     typed = True
     ending = ".npz"
 
-    def check(self, shape: Shape, labelled: bool, folder: bool) -> None:
+    def check(self, shape: Shape, labeled: bool, folder: bool) -> None:
         """Anything can be held."""
 
     def write(
@@ -108,7 +108,7 @@ class NpzParts:
 class NpyParts(NpzParts):
     """A ``.npy`` matrix as a `PartFormat`; its parts are archives."""
 
-    def check(self, shape: Shape, labelled: bool, folder: bool) -> None:
+    def check(self, shape: Shape, labeled: bool, folder: bool) -> None:
         """Refuse a folder."""
         if folder:
             raise ValueError("npy is one file of rows and one of labels; for a folder take npz")

@@ -22,7 +22,7 @@ from dask_s3vm.io.characters import (
 )
 from dask_s3vm.io.decimals import to_float
 from dask_s3vm.io.lines import end_of_line, largest_power, parse_line
-from dask_s3vm.io.scan import Summary, summarise
+from dask_s3vm.io.scan import Summary, summarize
 from dask_s3vm.kernels.compiler import kernel
 
 __all__ = ["parse"]
@@ -81,7 +81,7 @@ def parse(
             break
         position = stop
     if position < len(text) or not room.is_full(counts):
-        found = summarise(text, first_column, dtype)
+        found = summarize(text, first_column, dtype)
         if found.rows != expected.rows:
             raise ValueError(f"{found.rows} rows where {expected.rows} were")
         raise ValueError(f"{found.entries} entries where {expected.entries} were")

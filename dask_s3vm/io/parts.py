@@ -71,7 +71,7 @@ class PartFormat(Protocol):
     typed: bool
     ending: str
 
-    def check(self, shape: Shape, labelled: bool, folder: bool) -> None:
+    def check(self, shape: Shape, labeled: bool, folder: bool) -> None:
         """Refuse what the format cannot hold, before anything is written."""
         ...
 

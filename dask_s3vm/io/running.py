@@ -53,7 +53,7 @@ def row_blocks(X: Any, y: Any) -> tuple[list[tuple[Any, Any]], str]:
         return list(zip(rows, _slices(y, edges), strict=True)), fingerprint
     if X.numblocks[1] != 1:
         X = X.rechunk({1: -1})
-    # Not optimised one by one: blocks of X and y may come out of the same task.
+    # Not optimized one by one: blocks of X and y may come out of the same task.
     rows = X.to_delayed(optimize_graph=False).ravel().tolist()
     if isinstance(y, da.Array):
         if y.chunks[0] != X.chunks[0]:

@@ -22,7 +22,7 @@ from dask_s3vm.io.characters import (
 from dask_s3vm.io.lines import LARGEST_COLUMN, end_of_line, largest_power, parse_line
 from dask_s3vm.kernels.compiler import kernel
 
-__all__ = ["BadLineError", "Summary", "summarise"]
+__all__ = ["BadLineError", "Summary", "summarize"]
 
 # From here on not every whole number is a float64: such labels are left as they are.
 _LARGEST_INTEGER = 2**53
@@ -77,7 +77,7 @@ class Summary:
     entries: int = field(default=0, compare=False)
 
 
-def summarise(text: bytes, first_column: int, dtype: np.dtype) -> Summary:
+def summarize(text: bytes, first_column: int, dtype: np.dtype) -> Summary:
     """Check every line of `text` and count what it holds.
 
     Parameters

@@ -77,7 +77,7 @@ def shortest(bits: Any) -> tuple[Any, Any]:
     low = _scaled(-k, (four - _TWO + np.uint64(uneven)) << h)
     middle = _scaled(-k, four << h)
     high = _scaled(-k, (four + _TWO) << h)
-    odd = c & _ONE  # ends of the interval round to the even neighbour
+    odd = c & _ONE  # ends of the interval round to the even neighbor
     low, high = low + odd, high - odd
     s = middle // _FOUR
     if s >= _TEN:

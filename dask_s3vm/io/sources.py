@@ -35,15 +35,15 @@ class TextFile:
         the file must be read as a whole.
     version : str
         Changes when the file is changed, as far as the file system can tell.
-    labelled : bool
-        Whether rows of svmlight text begin with a label; see `labelled_lines`.
+    labeled : bool
+        Whether rows of svmlight text begin with a label; see `labeled_lines`.
     """
 
     fs: Any
     path: str
     size: int | None
     version: str
-    labelled: bool = True
+    labeled: bool = True
 
     @property
     def name(self) -> str:
@@ -55,12 +55,12 @@ class TextFile:
         """Whether this machine's file system has the file."""
         return "file" in _protocols(self.fs)
 
-    def labelled_lines(self, lines: bytes) -> bytes:
+    def labeled_lines(self, lines: bytes) -> bytes:
         """Return whole lines as they are, or with a label of 0 where they have none.
 
         Without labels, as in files of SVMlin, every line is a row, also an empty one.
         """
-        if self.labelled or not lines:
+        if self.labeled or not lines:
             return lines
         ended = lines.endswith(b"\n")
         body = lines[:-1] if ended else lines
@@ -95,7 +95,7 @@ class TextFile:
     def read_lines(self, start: int, stop: int) -> tuple[int, bytes]:
         """Return the lines that start in a range, each of them to its end.
 
-        Neighbouring ranges share no line and lose none, wherever their borders fall.
+        Neighboring ranges share no line and lose none, wherever their borders fall.
 
         Parameters
         ----------

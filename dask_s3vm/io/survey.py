@@ -10,7 +10,7 @@ import numpy as np
 
 from dask_s3vm.io.errors import SvmlightError
 from dask_s3vm.io.packed import count_packed_lines
-from dask_s3vm.io.scan import BadLineError, Summary, summarise
+from dask_s3vm.io.scan import BadLineError, Summary, summarize
 from dask_s3vm.io.sources import TextFile, split_evenly
 
 __all__ = ["Piece", "look_through"]
@@ -111,10 +111,10 @@ def _whole_lines(stream: Any, size: int) -> Iterator[tuple[int, bytes]]:
 def _look_at_lines(
     file: TextFile, start: int, text: bytes, first_column: int, dtype: np.dtype
 ) -> Piece:
-    """Summarise whole lines, which begin at byte `start` of the file."""
-    lines = file.labelled_lines(text)
+    """Summarize whole lines, which begin at byte `start` of the file."""
+    lines = file.labeled_lines(text)
     try:
-        summary = summarise(lines, first_column, dtype)
+        summary = summarize(lines, first_column, dtype)
     except BadLineError as error:
         # Line numbers cost a look at all text before, so they are counted for a mistake only.
         before = file.count_lines if file.size is not None else partial(count_packed_lines, file)

@@ -70,7 +70,7 @@ def read_svmlight(
     dtype : dtype
         Type of the values, float64 or float32.
     known_labels : list of numbers, optional
-        The labels that may occur, the mark of unlabelled rows included. Any other is an error
+        The labels that may occur, the mark of unlabeled rows included. Any other is an error
         when its block is computed.
     has_labels : bool or "auto"
         False if rows have no labels in front, as in files of SVMlin; then every line is a row. With
@@ -98,9 +98,9 @@ def read_svmlight(
     files = find_files(urlpath, FORMATS["svmlight"].fits)
     if not isinstance(has_labels, bool) and has_labels != "auto":
         raise ValueError(f"has_labels is {has_labels!r}, wanted True, False or 'auto'")
-    labelled = files[0].starts_with_label() if has_labels == "auto" else has_labels
-    if not labelled:
-        files = [replace(file, labelled=False) for file in files]
+    labeled = files[0].starts_with_label() if has_labels == "auto" else has_labels
+    if not labeled:
+        files = [replace(file, labeled=False) for file in files]
     pieces = look_through(files, size, int(zero_based is False), dtype)
     every = [piece.summary for group in pieces for piece in group]
     if zero_based == "auto":
@@ -114,7 +114,7 @@ def read_svmlight(
         known=sorted_labels(known_labels),
     )
     X, y = _build_arrays(files, pieces, form)
-    return X, y if labelled else None
+    return X, y if labeled else None
 
 
 def _count_features(
@@ -145,7 +145,7 @@ def _build_arrays(
     files: list[TextFile], pieces: list[list[Piece]], form: _Format
 ) -> tuple[da.Array, da.Array]:
     """Build the lazy arrays. X and y share one task per block, which parses its lines once."""
-    described = [(file.name, file.version, file.size, file.labelled) for file in files]
+    described = [(file.name, file.version, file.size, file.labeled) for file in files]
     token = tokenize(described, pieces, form.__dict__)
     read, x_name, y_name = (
         f"{part}-{token}" for part in ("parse-svmlight", "svmlight-X", "svmlight-y")
@@ -183,7 +183,7 @@ def _parse(file: TextFile, piece: Piece, form: _Format, pieces: int) -> tuple[An
         lines = read_packed(file, piece.start, piece.stop, pieces)
     else:
         lines = file.read_exactly(piece.start, piece.stop)
-    lines = file.labelled_lines(lines)
+    lines = file.labeled_lines(lines)
     try:
         matrix, labels = parse(
             lines, piece.summary, int(not form.zero_based), form.n_features, form.dtype

@@ -79,9 +79,9 @@ class SvmlightParts:
         self.compression = compression if compression in ("gz", "bz2") else ""
         self.ending = ".svm" + ("." + self.compression if self.compression else "")
 
-    def check(self, shape: Shape, labelled: bool, folder: bool) -> None:
+    def check(self, shape: Shape, labeled: bool, folder: bool) -> None:
         """Refuse rows without labels, unless there is a mark for them."""
-        if not labelled and self.unlabeled is None:
+        if not labeled and self.unlabeled is None:
             raise ValueError(
                 "y is None, but svmlight text has a label in every row; unlabeled=... says which"
             )

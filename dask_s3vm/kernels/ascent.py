@@ -14,7 +14,7 @@ from dask_s3vm.kernels.compiler import kernel
 from dask_s3vm.kernels.greedy import box_step
 from dask_s3vm.kernels.rows import Rows, row_dot
 
-#: Stage of an unlabelled row that waits for its label; other rows are >= 0 or left out.
+#: Stage of an unlabeled row that waits for its label; other rows are >= 0 or left out.
 WAITING = -1
 
 
@@ -201,7 +201,7 @@ def accept(
 ) -> tuple[int, int, float, float, float]:
     """Label the waiting rows with output >= `above` or <= `below` by their sign (Algorithm 2).
 
-    `weights` has one entry per row, or is empty for ones. Returns (rows labelled +1, rows labelled
+    `weights` has one entry per row, or is empty for ones. Returns (rows labeled +1, rows labeled
     -1, sum of C_i max(0, 1 - y_i o_i) over them, largest and smallest output still waiting).
     """
     n_positive, n_negative = 0, 0

@@ -6,11 +6,11 @@ below the best gain known are looked at again (Minoux). The answer is that of pl
 
 How many have to be looked at again depends on the bound. Submodularity gives the largest kernel
 value d for each pick. Near rows have like kernel values, and more is gained from that: rows z are
-gathered around centres c, so that for the sum of picks s and the sum L of their lengths
+gathered around centers c, so that for the sum of picks s and the sum L of their lengths
 
     z.(s_now - s_then) <= c.(s_now - s_then) + |z - c| (L_now - L_then)
 
-Rows of one centre and a like distance to it wait in a heap of their own, whose order does not
+Rows of one center and a like distance to it wait in a heap of their own, whose order does not
 change with time; what changes is one number per heap.
 """
 
@@ -23,23 +23,23 @@ from dask_s3vm.kernels.rows import Rows
 #: Bounds are raised by this part of d for each pick: rounding must not make them too small.
 SLACK = 1e-6
 
-#: Most centres, and most numbers in all of them.
-MAX_CENTRES = 32
+#: Most centers, and most numbers in all of them.
+MAX_CENTERS = 32
 MAX_NUMBERS = 4_000_000
 
-#: Rows that a centre is chosen from, for each centre.
+#: Rows that a center is chosen from, for each center.
 SAMPLE = 64
 
-#: Ends of classes of distances to the centre, as parts of the largest length of a row.
+#: Ends of classes of distances to the center, as parts of the largest length of a row.
 RINGS = (0.02, 0.08, 0.25, 0.7)
 
 
-def choose_centres(X: Rows, n: int, n_features: int) -> np.ndarray:
-    """Numbers of rows to be centres, besides the origin: far apart, and from where rows are many.
+def choose_centers(X: Rows, n: int, n_features: int) -> np.ndarray:
+    """Numbers of rows to be centers, besides the origin: far apart, and from where rows are many.
 
     Seeding of k-means++ on a sample of evenly spaced rows, with draws of its own.
     """
-    most = min(MAX_CENTRES, MAX_NUMBERS // max(n_features, 1), n // SAMPLE)
+    most = min(MAX_CENTERS, MAX_NUMBERS // max(n_features, 1), n // SAMPLE)
     if most < 1:
         return np.zeros(0, dtype=np.uint32)
     sample = np.linspace(0, n - 1, SAMPLE * most).astype(np.uint32)  # most <= n / SAMPLE
@@ -61,18 +61,18 @@ def choose_centres(X: Rows, n: int, n_features: int) -> np.ndarray:
 
 @kernel
 def _gather(
-    X: Rows, centres: np.ndarray, mean: np.ndarray, length2: np.ndarray
+    X: Rows, centers: np.ndarray, mean: np.ndarray, length2: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Nearest centre of each row z, 0 for the origin, and the distance to it."""
-    n, m = length2.size, centres.shape[0]
+    """Nearest center of each row z, 0 for the origin, and the distance to it."""
+    n, m = length2.size, centers.shape[0]
     nearest = np.zeros(n, dtype=np.int64)
     distance2 = length2.copy()
     for g in range(m):
-        centre = centres[g]
-        square = np.dot(centre, centre)
-        offset = np.dot(centre, mean)
+        center = centers[g]
+        square = np.dot(center, center)
+        offset = np.dot(center, mean)
         for i in range(n):
-            there = length2[i] + square - 2.0 * (dot_row(X, i, centre) - offset)
+            there = length2[i] + square - 2.0 * (dot_row(X, i, center) - offset)
             if there < distance2[i]:
                 distance2[i], nearest[i] = there, g + 1
     return nearest, np.sqrt(np.maximum(distance2, 0.0))
@@ -110,20 +110,20 @@ def _pick(
     n_picks: int,
     items: np.ndarray,
     edges: np.ndarray,
-    centre_of: np.ndarray,
+    center_of: np.ndarray,
     radius: np.ndarray,
     across: np.ndarray,
     offsets: np.ndarray,
 ) -> tuple[np.ndarray, int]:
     """See `lazy_greedy`. Heap h has the items from edges[h] to edges[h + 1]."""
-    n, n_heaps, n_centres = own.size, radius.size, across.shape[1]
+    n, n_heaps, n_centers = own.size, radius.size, across.shape[1]
     used = np.zeros(n, dtype=np.int64)
     seen = np.zeros(n, dtype=np.int64)
     keys = np.empty(n)
     sizes = np.empty(n_heaps, dtype=np.int64)
     shared = np.zeros(n_heaps)  # what has been added to the bounds of a heap since the start
     tops = np.empty(n_heaps)  # bound of the first of each heap that is not of this moment
-    reach, products = 0.0, np.zeros(n_centres)
+    reach, products = 0.0, np.zeros(n_centers)
     common = 0.0  # what is to be taken off all gains alike
     best, best_gain, best_row = -1, -np.inf, 0
     for h in range(n_heaps):
@@ -144,11 +144,11 @@ def _pick(
         push_row(X, best, rise, q)
         common += rise * (along[best] - shift)
         reach += lengths[best]
-        for g in range(n_centres):
+        for g in range(n_centers):
             products[g] -= offsets[g]
         push_products(X, best, across, products)
         for h in range(n_heaps):
-            g = centre_of[h]
+            g = center_of[h]
             inner = products[g - 1] if g > 0 else 0.0
             shared[h] = rise * (inner + radius[h] * reach) + slack * now
             tops[h] = keys[edges[h]] + shared[h] if sizes[h] > 0 else -np.inf
@@ -216,12 +216,12 @@ def lazy_greedy(
     """
     n_picks = min(n_picks, len(numbers))
     length2 = np.maximum(square - 2.0 * along + np.add.reduce(mean * mean), 0.0)
-    chosen = choose_centres(X, len(square), len(mean))
-    centres = np.zeros((len(chosen), len(mean)))
+    chosen = choose_centers(X, len(square), len(mean))
+    centers = np.zeros((len(chosen), len(mean)))
     for g, i in enumerate(chosen):
-        add_row(X, int(i), centres[g])
-    centres -= mean
-    nearest, distance = _gather(X, centres, mean, length2)
+        add_row(X, int(i), centers[g])
+    centers -= mean
+    nearest, distance = _gather(X, centers, mean, length2)
     longest = float(np.sqrt(length2.max(initial=0.0)))
     ring = np.searchsorted(np.array(RINGS) * longest, distance)
     n_rings = len(RINGS) + 1
@@ -246,6 +246,6 @@ def lazy_greedy(
         edges,
         kinds // n_rings,
         radius,
-        np.ascontiguousarray(centres.T),
-        centres @ mean,
+        np.ascontiguousarray(centers.T),
+        centers @ mean,
     )

@@ -1,7 +1,7 @@
 """The smooth losses of QN-S3VM (Gieseke et al., section 3.1), in one fused pass.
 
-    labelled    1/20 log(1 + exp(20 (1 - y f)))     a hinge with its corner rounded
-    unlabelled  exp(-3 f^2)                         a hat over f = 0 for max(0, 1 - |f|)
+    labeled    1/20 log(1 + exp(20 (1 - y f)))     a hinge with its corner rounded
+    unlabeled  exp(-3 f^2)                         a hat over f = 0 for max(0, 1 - |f|)
 
 Both are computed from exp and log1p of arguments that are not positive: no output is too large.
 """
@@ -31,9 +31,9 @@ def smooth_losses(
     pair: np.ndarray,
     bias: float,
 ) -> tuple[float, float]:
-    """Losses of the listed rows and their gradient; target 0 is an unlabelled row.
+    """Losses of the listed rows and their gradient; target 0 is an unlabeled row.
 
-    Returns (sum of labelled losses, sum of unlabelled losses), each times its cost, and adds the
+    Returns (sum of labeled losses, sum of unlabeled losses), each times its cost, and adds the
     gradient of the first plus `lam_u` times the second to the output half of the pair buffer.
     """
     known = 0.0

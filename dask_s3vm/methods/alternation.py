@@ -11,7 +11,7 @@ import numpy as np
 from dask_s3vm.methods.keeping import State
 from dask_s3vm.problems.base import Point
 from dask_s3vm.problems.transductive import TransductiveProblem
-from dask_s3vm.solvers.newton import finite_newton, is_near, preconditioner
+from dask_s3vm.solvers.newton import NEAR, finite_newton, is_near, preconditioner
 
 #: Factor by which the relative gap shrinks when labels rest.
 TIGHTER = 0.1
@@ -106,12 +106,17 @@ class Alternation:
     def retrain(self, gap: float, report: Report) -> None:
         """Solve for the present labels."""
         result = finite_newton(
-            self.problem, self.point, max(gap, self._tol), self._max_iter, scale=self._scale
+            self.problem,
+            self.point,
+            max(gap, self._tol),
+            self._max_iter,
+            scale=self._scale,
+            forcing=NEAR,
         )
         self.point, self.termination = result.point, result.termination
         self.n_newton += result.n_iter
         report("retrain", result.n_iter, result.cg_steps, 0)
 
     def transductive_value(self) -> float:
-        """Objective with each unlabelled row on the side of its own output."""
+        """Objective with each unlabeled row on the side of its own output."""
         return self.problem.transductive_value(self.point)

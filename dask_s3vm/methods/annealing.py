@@ -1,6 +1,6 @@
 """DA: deterministic annealing (Sindhwani & Keerthi, section 1.4).
 
-Unlabelled rows are +1 with probability p, of mean r, whose entropy is weighed by a temperature T.
+Unlabeled rows are +1 with probability p, of mean r, whose entropy is weighed by a temperature T.
 T falls until p is all but certain. The transductive objective is watched along the way; from the
 w of its minimum a descent on that objective itself, weights and pairs of labels in turn as in TSVM,
 leads to the model that is returned. It keeps the number of positive labels: free ones may all
@@ -26,7 +26,7 @@ from dask_s3vm.methods.seeds import Seed, Seeds
 from dask_s3vm.problems.annealed import AnnealedPoint, AnnealedProblem
 from dask_s3vm.problems.transductive import TransductiveProblem
 from dask_s3vm.solvers.cg import dot
-from dask_s3vm.solvers.lbfgs import Memory, memory_size, minimise
+from dask_s3vm.solvers.lbfgs import Memory, memory_size, minimize
 
 #: First temperature, in units of lam_u, and the factor by which it falls.
 FIRST_TEMPERATURE = 10.0
@@ -152,7 +152,7 @@ class _Path:
             self._best = kept["best_objective"], kept["best_w"]
         for passed in range(number + 1, MAX_TEMPERATURES + 1):
             self._trials = []
-            found = minimise(self._evaluate, v, memory, 0.0, self._rests, self._most)
+            found = minimize(self._evaluate, v, memory, 0.0, self._rests, self._most)
             v = found.x
             self._accept(found.value)
             if self._is_undecided():
@@ -216,9 +216,9 @@ def _descend(
     report: "_Report",
     history: History,
 ) -> BinarySolution:
-    """Minimise the transductive objective from w, with the number of positive labels that it has.
+    """Minimize the transductive objective from w, with the number of positive labels that it has.
 
-    Where r is 0 or 1 all unlabelled rows have one label.
+    Where r is 0 or 1 all unlabeled rows have one label.
     """
     problem = TransductiveProblem(
         engine, settings.lam, task.positive, task.costs, settings.fit_intercept

@@ -1,4 +1,4 @@
-"""How many unlabelled rows are predicted to be positive, and a threshold that makes it right.
+"""How many unlabeled rows are predicted to be positive, and a threshold that makes it right.
 
 Neither TSVM nor DA makes the classifier that they return predict a share r of positives: only the
 labels in training obey it.
@@ -15,7 +15,7 @@ from dask_s3vm.problems.transductive import count_positive
 
 
 def n_predicted_positive(engine: Engine, w: np.ndarray, bias: float) -> int:
-    """Number of unlabelled rows with a positive output at w. Costs: 1 round, 1 pass."""
+    """Number of unlabeled rows with a positive output at w. Costs: 1 round, 1 pass."""
     (n,) = engine.sum(count_positive, w, bias)
     return int(n)
 
@@ -45,7 +45,7 @@ def _clear_of(value: float) -> float:
 def ratio_threshold(
     engine: Engine, w: np.ndarray, bias: float, n_positive: int, n_unlabeled: int
 ) -> float:
-    """Output above which `n_positive` of the unlabelled rows lie, as near as ties allow.
+    """Output above which `n_positive` of the unlabeled rows lie, as near as ties allow.
 
     The middle between the last row above and the first below. Costs: 5-9 rounds, 1 pass.
     """

@@ -19,7 +19,7 @@ Callback = Callable[[HistoryRow], None]
 
 @dataclass(frozen=True)
 class ClassTotals:
-    """Rows and total sample weight of each class, and of the unlabelled rows."""
+    """Rows and total sample weight of each class, and of the unlabeled rows."""
 
     counts: np.ndarray
     weights: np.ndarray
@@ -65,12 +65,12 @@ def collect(engine: Engine, solved: list[BinarySolution]) -> LinearSolution:
 
 @dataclass(frozen=True)
 class TransductiveTask:
-    """A binary problem with unlabelled rows.
+    """A binary problem with unlabeled rows.
 
     positive : the class number that is +1.
-    costs : cost of a labelled row by its class.
-    n_unlabeled, unlabeled_weight : number and total sample weight of the unlabelled rows.
-    ratio : r, the share of the unlabelled rows that is positive.
+    costs : cost of a labeled row by its class.
+    n_unlabeled, unlabeled_weight : number and total sample weight of the unlabeled rows.
+    ratio : r, the share of the unlabeled rows that is positive.
     """
 
     positive: int
@@ -81,7 +81,7 @@ class TransductiveTask:
 
     @property
     def n_positive(self) -> int:
-        """Number of unlabelled rows to be labelled +1."""
+        """Number of unlabeled rows to be labeled +1."""
         return int(np.floor(self.ratio * self.n_unlabeled + 0.5))
 
 
@@ -155,9 +155,9 @@ def class_totals(engine: Engine, n_classes: int) -> ClassTotals:
 
 
 def count_labels(shard: Shard, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, sample weight) of each class in a shard; unlabelled rows last."""
+    """(rows, sample weight) of each class in a shard; unlabeled rows last."""
     assert shard.codes is not None, "labels are needed to count them"
-    codes = np.where(shard.codes < 0, n_classes, shard.codes)  # unlabelled rows go last
+    codes = np.where(shard.codes < 0, n_classes, shard.codes)  # unlabeled rows go last
     size = n_classes + 1
     counts = np.bincount(codes, minlength=size)
     counts[-1] = np.count_nonzero(shard.unlabeled)  # those that count for something

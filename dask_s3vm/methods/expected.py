@@ -2,7 +2,7 @@
 
 Rounds were counted on eight real sets, text, web pages, census and dense ones (pcmac, text, a
 sample of rcv1, w8a, a9a, digit1, g241c, bci), with default settings, and with 80 to 200 labels for
-the methods that use unlabelled rows. Text is at the lower end, dense rows are at the upper.
+the methods that use unlabeled rows. Text is at the lower end, dense rows are at the upper.
 """
 
 import math
@@ -41,7 +41,7 @@ def expected_rounds(method: str, lam: float = 1e-3, n_problems: int = 1) -> tupl
     Parameters
     ----------
     method : a key of `STATE_BYTES`.
-    lam : weight of the regulariser; between and beyond those measured, along a power of it.
+    lam : weight of the regularizer; between and beyond those measured, along a power of it.
     n_problems : how many problems are solved: one per class where these are more than two.
     """
     ranges = _ROUNDS[method]

@@ -17,7 +17,7 @@ from dask_s3vm.problems.transductive import TransductiveProblem
 
 @dataclass(frozen=True)
 class FoundLabels:
-    """Labels of the unlabelled rows in one binary problem.
+    """Labels of the unlabeled rows in one binary problem.
 
     bits : one bit a row, by shard; set where the label is +1.
     objective : F of the labels, eq. (11) of the paper.
@@ -59,7 +59,7 @@ def train_on_found(
 
         sum_lab c_i max(0, 1 - y_i o_i)^2 + sum_unl C* max(0, 1 - y_j o_j)^2 + 1/2 |w|^2
 
-    `task.costs` are the c_i of labelled rows by class, `cost` is C*. The objective of the solution
+    `task.costs` are the c_i of labeled rows by class, `cost` is C*. The objective of the solution
     is the one of the labels.
     """
     began = time.perf_counter()

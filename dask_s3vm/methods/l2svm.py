@@ -19,7 +19,15 @@ from dask_s3vm.methods.base import (
 )
 from dask_s3vm.problems.l2svm import L2SVMProblem
 from dask_s3vm.problems.quadratic import QuadraticProblem
-from dask_s3vm.solvers.newton import NewtonResult, NewtonState, NewtonStep, finite_newton, go_on
+from dask_s3vm.solvers.newton import (
+    FAR,
+    NEAR,
+    NewtonResult,
+    NewtonState,
+    NewtonStep,
+    finite_newton,
+    go_on,
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ def train_l2svm(
     ----------
     engine : rows with class numbers.
     costs : cost of a row by its class.
-    lams : weights of the regulariser, in the order in which they are walked.
+    lams : weights of the regularizer, in the order in which they are walked.
     settings : tolerances.
     start : (k, d + 1) weights to start from, or None for zeros.
     history : takes one row per Newton step.
@@ -117,13 +125,15 @@ def resumable_newton(
     name: str,
     history: History,
 ) -> NewtonResult:
-    """Minimise from w, or from the state of this name; each step is kept."""
+    """Minimize from w, or from the state of this name; each step is kept."""
 
     def keep(state: NewtonState) -> None:
         history.keep(name, vars(state) | {"point": state.point.state()})
 
+    forcing = NEAR if w.any() else FAR
     kept = history.kept(name)
     if kept is None:
-        return finite_newton(problem, problem.evaluate(w), tol, max_iter, on_step, on_state=keep)
+        start = problem.evaluate(w)
+        return finite_newton(problem, start, tol, max_iter, on_step, forcing=forcing, on_state=keep)
     state = NewtonState(**(kept | {"point": problem.restored(kept["point"])}))
-    return go_on(problem, state, tol, max_iter, on_step, on_state=keep)
+    return go_on(problem, state, tol, max_iter, on_step, forcing=forcing, on_state=keep)

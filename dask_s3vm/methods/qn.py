@@ -1,11 +1,11 @@
 """QN-S3VM: quasi-Newton steps on a smooth objective (Gieseke et al., Algorithm 1).
 
-The weight of the unlabelled rows rises in stages, the first of which is the supervised problem;
-each is minimised by L-BFGS from the last one's minimum, whose value and gradient for the new
-weight need no pass over the unlabelled rows. Stages before the last are solved less accurately.
+The weight of the unlabeled rows rises in stages, the first of which is the supervised problem;
+each is minimized by L-BFGS from the last one's minimum, whose value and gradient for the new
+weight need no pass over the unlabeled rows. Stages before the last are solved less accurately.
 
 A stage begins along its own gradient. The pairs of the stage before know nothing of the new
-weight of the unlabelled rows, whose loss is not convex: with them, first steps are long and
+weight of the unlabeled rows, whose loss is not convex: with them, first steps are long and
 lead away from the minimum that is being followed.
 """
 
@@ -19,7 +19,7 @@ from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask
 from dask_s3vm.methods.seeds import Seeds
 from dask_s3vm.problems.smooth import SmoothProblem
 from dask_s3vm.solvers.cg import norm
-from dask_s3vm.solvers.lbfgs import LBFGSResult, Memory, memory_size, minimise
+from dask_s3vm.solvers.lbfgs import LBFGSResult, Memory, memory_size, minimize
 
 #: Parts of lam_unlabeled, stage by stage (section 4.1.4 of the paper; 0 is line 1 of Algorithm 1).
 STAGES = (0.0, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1.0)
@@ -102,7 +102,7 @@ def train_qn(
             return value, gradient
 
         tol, least = (settings.tol, LEAST_STEPS) if number == last else (loose, 0)
-        result = minimise(evaluate, x, memory, tol, is_flat, settings.max_iter, known, least)
+        result = minimize(evaluate, x, memory, tol, is_flat, settings.max_iter, known, least)
         x = result.x
         if seeds is not None and part == 0.0:
             seeds[task.positive] = x

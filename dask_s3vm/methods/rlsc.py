@@ -1,4 +1,4 @@
-"""RLSC: regularised least-squares classification in closed form (Rifkin; Gieseke et al., eq. 1).
+"""RLSC: regularized least-squares classification in closed form (Rifkin; Gieseke et al., eq. 1).
 
     1/l sum_i (y_i - w.z_i)^2 + lam |w|^2
 
@@ -23,7 +23,7 @@ class Decomposed:
     """Rows in an engine, reduced to what least squares needs of them.
 
     spectrum : of H, over all rows that count; its vectors act on rows with a 1 behind.
-    moments : (d + 1, k) b of the labelled rows, for each class that is +1.
+    moments : (d + 1, k) b of the labeled rows, for each class that is +1.
     total : sum of d_i^2.
     """
 
@@ -36,7 +36,7 @@ class Decomposed:
 
 @dataclass(frozen=True, eq=False)
 class RLSCSolution:
-    """A model for one lam, with its leave-one-out loss and error (shares of the labelled rows)."""
+    """A model for one lam, with its leave-one-out loss and error (shares of the labeled rows)."""
 
     linear: LinearSolution
     loo_loss: float
@@ -76,9 +76,9 @@ def train_rlsc(
 
     Parameters
     ----------
-    engine : rows with class numbers; unlabelled ones are left out.
+    engine : rows with class numbers; unlabeled ones are left out.
     costs : d_i^2 of a row by its class, over its sample weight.
-    lams : weights of the regulariser.
+    lams : weights of the regularizer.
     bias : whether w has a bias.
 
     Costs: 3 rounds, 2 passes, whatever the number of lams.

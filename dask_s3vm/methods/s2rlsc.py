@@ -1,4 +1,4 @@
-"""S2RLSC: least squares over a model and the labels of unlabelled rows (Gieseke et al., eq. 10).
+"""S2RLSC: least squares over a model and the labels of unlabeled rows (Gieseke et al., eq. 10).
 
     sum_lab d_i^2 (y_i - w.z_i)^2 + sum_unl d_j^2 (y_j - w.z_j)^2 + lam |w|^2
 
@@ -7,7 +7,7 @@ given labels the best w is known in closed form, which leaves the fitness
 
     F(y) = sum d_i^2 - |G^T y|^2,    G_i = d_i^2 z_i^T U (L + lam)^-1/2,    H = U L U^T
 
-(eq. 13) to be searched by flips. Without labelled rows it is the unsupervised case, eq. 17.
+(eq. 13) to be searched by flips. Without labeled rows it is the unsupervised case, eq. 17.
 """
 
 from collections.abc import Sequence
@@ -38,10 +38,10 @@ class Placement:
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class Labeled:
     """A binary solution, and the labels that it was found with.
 
-    bits : labels of all rows by shard, one bit a row, 1 for positive; for the unlabelled rows.
+    bits : labels of all rows by shard, one bit a row, 1 for positive; for the unlabeled rows.
     """
 
     solution: BinarySolution
@@ -56,13 +56,13 @@ def prepare_rows(
     positives: Sequence[int],
     center: bool = False,
 ) -> Decomposed:
-    """Set d_i^2 by class (`costs`) and for unlabelled rows, and decompose. Costs: 2 rounds."""
+    """Set d_i^2 by class (`costs`) and for unlabeled rows, and decompose. Costs: 2 rounds."""
     engine.each(least_squares.set_squares, np.append(costs, unlabeled_cost))
     return decompose_rows(engine, bias, positives, center)
 
 
 class Projected:
-    """d_j^2 z_j^T U of the unlabelled rows, gathered when first asked for.
+    """d_j^2 z_j^T U of the unlabeled rows, gathered when first asked for.
 
     G is that with its columns divided by (L + lam)^1/2, so that it is made once for every lam.
     """
@@ -90,8 +90,8 @@ class LabelSearch:
     Parameters
     ----------
     rows : what `prepare_rows` gave; all lams share it.
-    lam : weight of the regulariser.
-    n_free : number of unlabelled rows.
+    lam : weight of the regularizer.
+    n_free : number of unlabeled rows.
     placement : where and as what G is kept.
     projected : of the same rows, if several searches share it.
     """
@@ -128,7 +128,7 @@ class LabelSearch:
         history: History,
         name: str = "labels",
         starts: dict[int, np.ndarray] | None = None,
-    ) -> Labelled:
+    ) -> Labeled:
         """Search the labels of binary problem number `problem` and train on the best ones.
 
         `about` goes into the rows of the history; `name` is that of the states kept; `starts`: see
@@ -136,7 +136,7 @@ class LabelSearch:
         """
         kept = history.kept(name)
         if kept is not None:
-            return Labelled(BinarySolution(**kept["solution"]), kept["bits"])
+            return Labeled(BinarySolution(**kept["solution"]), kept["bits"])
         rows, search = self._rows, f"{name}/search"
         under_way = history.kept(search)
         first = len(history.rows) if under_way is None else under_way["first"]
@@ -149,7 +149,7 @@ class LabelSearch:
             bits = _spread_bits(rows.engine, best.bits, self._n_free)
         else:
             bits = search_shards(rows.engine, task, settings, problem, about, history, search)
-        found = Labelled(self._solve(bits, problem, len(history.rows) - first), bits)
+        found = Labeled(self._solve(bits, problem, len(history.rows) - first), bits)
         history.keep(name, {"solution": vars(found.solution), "bits": bits})
         return found
 
@@ -172,7 +172,7 @@ class LabelSearch:
 
 
 def _spread_bits(engine: Engine, bits: np.ndarray, n_free: int) -> list[np.ndarray]:
-    """Labels of the unlabelled rows, which lie in row order, as labels of all rows by shard."""
+    """Labels of the unlabeled rows, which lie in row order, as labels of all rows by shard."""
     labels = np.unpackbits(bits, count=n_free)
     masks = engine.each(least_squares.free_bits)
     spread, done = [], 0
@@ -188,7 +188,7 @@ def _spread_bits(engine: Engine, bits: np.ndarray, n_free: int) -> list[np.ndarr
     return spread
 
 
-def label_array(engine: Engine, found: Labelled, others: bool) -> np.ndarray:
+def label_array(engine: Engine, found: Labeled, others: bool) -> np.ndarray:
     """Labels of all rows, 0 and 1; with `others`, of rows of weight 0 by the model's output."""
     bits = found.bits
     if others:

@@ -6,7 +6,7 @@ in which labels are decided, is always gone anew. A model that was found with a 
 that the method could have found; it need not be the one that it finds alone.
 
 TSVM    weights of the supervised SVM, from which the first labels come.
-QN      weights of the first stage, without the unlabelled rows.
+QN      weights of the first stage, without the unlabeled rows.
 DA      weights at the last temperature at which nearly nothing was decided. Cooling begins there,
         and goes into less detail: what remains is done by the descent at the end, on the objective
         itself.

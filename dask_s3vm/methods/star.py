@@ -1,4 +1,4 @@
-"""STAR-SVM: self-training with adaptive regularisation (Cheung & Li, Algorithms 1 and 2).
+"""STAR-SVM: self-training with adaptive regularization (Cheung & Li, Algorithms 1 and 2).
 
 An SVM without offset is trained on the rows that have a label; of the others, those of extreme
 output get one, for good; their losses count gamma^k as much as given labels' if it was stage k;
@@ -166,7 +166,7 @@ class _Run:
     def trained(self) -> Trained:
         """What has been found."""
         labels, stages = self._problem.labels()
-        size = np.append(self._before, 0)[np.maximum(stages, -1)]  # the last entry: never labelled
+        size = np.append(self._before, 0)[np.maximum(stages, -1)]  # the last entry: never labeled
         return Trained(labels, stages, labels * size, self._last, self._stage, self._worst)
 
     def keep(self) -> None:
@@ -277,10 +277,10 @@ def train_sharded(
 
 
 def earliest_class(trained: list[Trained]) -> np.ndarray:
-    """Class of each row by section III-D; -1 for rows that no training labelled.
+    """Class of each row by section III-D; -1 for rows that no training labeled.
 
-    The one whose training labelled it positive in the earliest stage; if none did, the one that
-    labelled it negative in the latest. Where stages tie, by ranking score, then by class number.
+    The one whose training labeled it positive in the earliest stage; if none did, the one that
+    labeled it negative in the latest. Where stages tie, by ranking score, then by class number.
     """
     stages = np.stack([one.stages for one in trained])
     labels = np.stack([one.labels for one in trained])

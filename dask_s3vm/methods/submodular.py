@@ -1,8 +1,8 @@
 """S-QP-S3VM: greedy on a monotone submodular set function (Emara & Kantardzic, section III).
 
-Rows of the class that has fewer are picked: the programme is the same with classes swapped, there
+Rows of the class that has fewer are picked: the program is the same with classes swapped, there
 is less to do, and greedy errs less: on kdd99, where four rows of five are attacks, 88 % of the rows
-are labelled right where normal rows are picked (mean of ten draws of labels), and 61 % where
+are labeled right where normal rows are picked (mean of ten draws of labels), and 61 % where
 attacks are (five draws).
 
 Plain greedy (Algorithm 1) reaches at least 1 - 1/e of the largest value (Theorem 2). It is run

@@ -1,7 +1,7 @@
 """TSVM with multiple switching (Sindhwani & Keerthi, section 1.3).
 
-Labels for the unlabelled rows come from a supervised SVM, as many positive ones as
-`positive_ratio` says. The cost of the unlabelled rows is then raised level by level; at each
+Labels for the unlabeled rows come from a supervised SVM, as many positive ones as
+`positive_ratio` says. The cost of the unlabeled rows is then raised level by level; at each
 level, retraining and switching of label pairs alternate until nothing switches. A switch lowers the
 objective at the same w, retraining lowers it at the same labels: it ends after finitely many steps.
 
@@ -22,14 +22,14 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.alternation import Alternation
 from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask
 from dask_s3vm.methods.seeds import Seeds
-from dask_s3vm.problems.transductive import LabelledPart, TransductiveProblem
+from dask_s3vm.problems.transductive import LabeledPart, TransductiveProblem
 from dask_s3vm.solvers.newton import is_near
 
-#: Cost of the unlabelled rows at the first level, and its growth from level to level.
+#: Cost of the unlabeled rows at the first level, and its growth from level to level.
 FIRST_LEVEL = 1e-5
 GROWTH = 1.3
 
-#: Relative gap of the objective to which the labelled rows are solved before the first labels are
+#: Relative gap of the objective to which the labeled rows are solved before the first labels are
 #: given, and at which levels before the last are left.
 FIRST_GAP = 1e-2
 LOOSE = 0.3
@@ -59,7 +59,7 @@ def train_tsvm(
 
     Parameters
     ----------
-    engine : rows with class numbers, -1 where unlabelled.
+    engine : rows with class numbers, -1 where unlabeled.
     task : what is positive, and how much everything counts.
     settings : parameters.
     start : (d + 1,) weights to start from, in internal order; None for zeros.
@@ -81,7 +81,7 @@ def train_tsvm(
 
 
 def levels(lam_unlabeled: float) -> Iterator[tuple[float, bool]]:
-    """Costs of the unlabelled rows, rising to lam_unlabeled, and whether each is the last."""
+    """Costs of the unlabeled rows, rising to lam_unlabeled, and whether each is the last."""
     level = min(FIRST_LEVEL, lam_unlabeled)
     while level < lam_unlabeled:
         yield level, False
@@ -99,7 +99,7 @@ class _Run:
             engine, settings.lam, task.positive, task.costs, settings.fit_intercept
         )
         self._state = Alternation(problem, settings.tol, settings.max_iter)
-        self._labelled: LabelledPart | None = None
+        self._labeled: LabeledPart | None = None
         self._level = 0.0
         self.next_level = 0
         self._name = f"class {task.positive}/tsvm"
@@ -109,7 +109,7 @@ class _Run:
         self._began = time.perf_counter()
 
     def begin(self, w: np.ndarray) -> np.ndarray:
-        """Train on the labelled rows from w, and give every other row its first label.
+        """Train on the labeled rows from w, and give every other row its first label.
 
         Returns the weights of that training.
         """
@@ -143,14 +143,14 @@ class _Run:
         """
         state, problem = self._state, self._state.problem
         point = state.point
-        if self._labelled is None:
-            self._labelled = problem.labelled_part(point)
-        risen = problem.at_cost(point, self._labelled, self._cost(level))
+        if self._labeled is None:
+            self._labeled = problem.labeled_part(point)
+        risen = problem.at_cost(point, self._labeled, self._cost(level))
         self.next_level += 1
         if not last and is_near(problem, risen, LOOSE):
             return
         problem.set_unlabeled_cost(self._cost(level))
-        state.point, self._level, self._labelled = risen, level, None
+        state.point, self._level, self._labeled = risen, level, None
         self._settle(LOOSE, last)
 
     def _settle(self, gap: float, last: bool) -> None:
@@ -184,7 +184,7 @@ class _Run:
         return BinarySolution(state.point.w, value, state.n_newton, state.termination)
 
     def _cost(self, level: float) -> float:
-        """Cost of one unlabelled row."""
+        """Cost of one unlabeled row."""
         return level / self._task.unlabeled_weight
 
     def _report(self, event: str, newton_steps: int, cg_steps: int, pairs: int) -> None:

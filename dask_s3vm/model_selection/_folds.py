@@ -1,4 +1,4 @@
-"""Labelled rows, and folds of them. A fold is a few row numbers, never a copy of rows."""
+"""Labeled rows, and folds of them. A fold is a few row numbers, never a copy of rows."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +12,8 @@ from dask_s3vm.model_selection._splits import LabeledSplitter, splitter_of
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """The labelled rows, which are few, in this process.
+class Labeled:
+    """The labeled rows, which are few, in this process.
 
     X, y : the rows and their labels.
     numbers : their numbers among all rows, ascending.
@@ -43,46 +43,46 @@ class Fold:
     """A split.
 
     held : numbers of the rows that are not trained on, ascending.
-    test : positions of the test rows among the labelled rows; None: the test set that was given.
+    test : positions of the test rows among the labeled rows; None: the test set that was given.
     """
 
     held: np.ndarray
     test: np.ndarray | None
 
 
-def labelled_rows(X: Any, y: Any, unlabeled: Any, supervised: bool) -> Labelled:
-    """Gather the labelled rows. Costs: y comes to this process, and the rows that have a label."""
+def labeled_rows(X: Any, y: Any, unlabeled: Any, supervised: bool) -> Labeled:
+    """Gather the labeled rows. Costs: y comes to this process, and the rows that have a label."""
     labels = plain_labels(y)
     classes = find_classes(np.unique(labels), unlabeled, supervised)
     numbers = np.flatnonzero(np.isin(labels, classes))
     # a table keeps the names of its columns
     rows = X.iloc[numbers] if hasattr(X, "iloc") else take_rows(as_array(X), numbers)
     mark = -1 if unlabeled is None else unlabeled
-    return Labelled(rows, labels[numbers], numbers, len(labels), mark)
+    return Labeled(rows, labels[numbers], numbers, len(labels), mark)
 
 
-def folds_of(cv: Any, labelled: Labelled, unlabeled: Any) -> list[Fold]:
-    """Folds of the labelled rows, by `cv` of a search."""
+def folds_of(cv: Any, labeled: Labeled, unlabeled: Any) -> list[Fold]:
+    """Folds of the labeled rows, by `cv` of a search."""
     cv = splitter_of(cv, unlabeled)
     if isinstance(cv, LabeledSplitter):
-        folds = [Fold(labelled.numbers[held], held) for held in cv.test_parts(labelled.y)]
+        folds = [Fold(labeled.numbers[held], held) for held in cv.test_parts(labeled.y)]
     else:
         splits = cv
         if hasattr(cv, "split"):
-            splits = cv.split(np.zeros((labelled.n_rows, 1)), labelled.all_labels())
-        folds = [_fold(train, test, labelled) for train, test in splits]
+            splits = cv.split(np.zeros((labeled.n_rows, 1)), labeled.all_labels())
+        folds = [_fold(train, test, labeled) for train, test in splits]
     if not folds:
         raise ValueError(f"cv gives no split: {cv!r}")
     return folds
 
 
-def _fold(train: Any, test: Any, labelled: Labelled) -> Fold:
-    """Make a fold of any splitter's row numbers; only labelled rows can be tested on."""
-    held = np.ones(labelled.n_rows, dtype=bool)
+def _fold(train: Any, test: Any, labeled: Labeled) -> Fold:
+    """Make a fold of any splitter's row numbers; only labeled rows can be tested on."""
+    held = np.ones(labeled.n_rows, dtype=bool)
     held[np.asarray(train)] = False
-    tested = np.zeros(labelled.n_rows, dtype=bool)
+    tested = np.zeros(labeled.n_rows, dtype=bool)
     tested[np.asarray(test)] = True
-    inside = np.flatnonzero(tested[labelled.numbers])
+    inside = np.flatnonzero(tested[labeled.numbers])
     if len(inside) == 0:
-        raise ValueError("cv has a split without a labelled row to test on; use LabeledKFold")
+        raise ValueError("cv has a split without a labeled row to test on; use LabeledKFold")
     return Fold(np.flatnonzero(held), inside)

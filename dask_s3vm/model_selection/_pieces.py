@@ -15,7 +15,7 @@ from dask_s3vm import _config
 from dask_s3vm.engine.shard import hold_out
 from dask_s3vm.estimators._paths import HeldRows, Resident, Seeds, fit_path, fit_seeded
 from dask_s3vm.features.blas import one_blas_thread
-from dask_s3vm.model_selection._folds import Fold, Labelled
+from dask_s3vm.model_selection._folds import Fold, Labeled
 from dask_s3vm.model_selection._scoring import Scoring
 
 
@@ -46,7 +46,7 @@ class Shared:
     models : unfitted models, by number of the candidate.
     rows : placed rows, without an engine if they are `held`.
     held : the rows themselves, in this process.
-    labelled : rows to score on.
+    labeled : rows to score on.
     test_set : others to score on.
     seeded : whether a solution may be the seed of the next one, see `estimators._paths`.
     catch : whether a failed fit is noted rather than raised.
@@ -55,7 +55,7 @@ class Shared:
     models: dict[int, Any]
     rows: Any
     held: HeldRows | None
-    labelled: Labelled
+    labeled: Labeled
     test_set: tuple[Any, np.ndarray] | None
     scoring: Scoring
     seeded: bool
@@ -66,12 +66,12 @@ class Shared:
         if fold.test is None:
             assert self.test_set is not None, "there is no fold and no test set"
             return self.test_set
-        return _rows(self.labelled.X, fold.test), self.labelled.y[fold.test]
+        return _rows(self.labeled.X, fold.test), self.labeled.y[fold.test]
 
     def on_train_rows(self, fold: Fold) -> tuple[Any, np.ndarray]:
-        """Labelled rows that a fold trains on."""
-        inside = np.flatnonzero(~np.isin(self.labelled.numbers, fold.held))
-        return _rows(self.labelled.X, inside), self.labelled.y[inside]
+        """Labeled rows that a fold trains on."""
+        inside = np.flatnonzero(~np.isin(self.labeled.numbers, fold.held))
+        return _rows(self.labeled.X, inside), self.labeled.y[inside]
 
 
 def run_piece(shared: Shared, number: int, fold: Fold, candidates: Sequence[int]) -> list[Score]:

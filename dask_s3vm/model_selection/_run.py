@@ -19,7 +19,7 @@ from dask_s3vm.estimators._paths import (
     placed_once,
 )
 from dask_s3vm.features.columns import all_rows
-from dask_s3vm.model_selection._folds import Fold, Labelled
+from dask_s3vm.model_selection._folds import Fold, Labeled
 from dask_s3vm.model_selection._pieces import (
     Piece,
     Score,
@@ -46,7 +46,7 @@ class Job:
     y: Any
     sample_weight: Any
     models: dict[int, Any]
-    labelled: Labelled
+    labeled: Labeled
     folds: list[Fold]
     test_set: tuple[Any, np.ndarray] | None
     scoring: Scoring
@@ -143,7 +143,7 @@ def _run_foreign(job: Job, pieces: list[Piece]) -> Iterator[Result]:
     if job.sample_weight is not None:
         raise ValueError("sample_weight is for estimators of dask_s3vm")
     rows = job.X if hasattr(job.X, "iloc") else all_rows(job.X)
-    shared = _shared(job, pieces, (rows, job.labelled.all_labels()), None)
+    shared = _shared(job, pieces, (rows, job.labeled.all_labels()), None)
     with quiet():
         yield from _side_by_side(shared, job.folds, pieces)
 
@@ -151,9 +151,7 @@ def _run_foreign(job: Job, pieces: list[Piece]) -> Iterator[Result]:
 def _shared(job: Job, pieces: list[Piece], rows: Any, held: Any) -> Shared:
     numbers = {number for piece in pieces for number in piece.candidates}
     models = {number: job.models[number] for number in sorted(numbers)}
-    return Shared(
-        models, rows, held, job.labelled, job.test_set, job.scoring, job.seeded, job.catch
-    )
+    return Shared(models, rows, held, job.labeled, job.test_set, job.scoring, job.seeded, job.catch)
 
 
 def _side_by_side(shared: Shared, folds: list[Fold], pieces: list[Piece]) -> Iterator[Result]:

@@ -17,7 +17,7 @@ from dask_s3vm.estimators._paths import has_seeds, is_supervised, refit_path
 from dask_s3vm.features.landmarks import take_rows
 from dask_s3vm.interrupts import interruptible, warn
 from dask_s3vm.model_selection._choice import best_candidate, check_choice
-from dask_s3vm.model_selection._folds import Fold, Labelled, folds_of, labelled_rows
+from dask_s3vm.model_selection._folds import Fold, Labeled, folds_of, labeled_rows
 from dask_s3vm.model_selection._plan import pieces_of, placements
 from dask_s3vm.model_selection._progress import SearchProgress
 from dask_s3vm.model_selection._run import Job, run
@@ -102,16 +102,16 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
             model._check_kernel()
             model.set_params(callbacks=None, verbose=False)  # these are for the final one
         unlabeled = getattr(self.estimator, "unlabeled", -1)
-        labelled = labelled_rows(X, y, unlabeled, is_supervised(self.estimator))
+        labeled = labeled_rows(X, y, unlabeled, is_supervised(self.estimator))
         if self.test_set is None:
-            folds, test_set = folds_of(self.cv, labelled, unlabeled), None
+            folds, test_set = folds_of(self.cv, labeled, unlabeled), None
         else:
             folds = [Fold(np.zeros(0, dtype=np.intp), None)]
-            test_set = self._test_rows(X, labelled)
+            test_set = self._test_rows(X, labeled)
         scoring = scoring_of(self.estimator, self.scoring, self.return_train_score)
         catch = self.error_score != "raise"
         return Job(
-            X, y, sample_weight, models, labelled, folds, test_set, scoring, self.warm_path, catch
+            X, y, sample_weight, models, labeled, folds, test_set, scoring, self.warm_path, catch
         )
 
     def _models(self, candidates: list[dict[str, Any]]) -> dict[int, Any]:
@@ -121,7 +121,7 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
             for number, params in enumerate(candidates)
         }
 
-    def _test_rows(self, X: Any, labelled: Labelled) -> tuple[Any, np.ndarray]:
+    def _test_rows(self, X: Any, labeled: Labeled) -> tuple[Any, np.ndarray]:
         """Rows and labels of `test_set`."""
         given = self.test_set
         if isinstance(given, (tuple, list)) and len(given) == 2:
@@ -132,14 +132,14 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
                 )
             return rows, labels if hasattr(labels, "dask") else np.asarray(labels)
         truth = np.asarray(given)
-        if truth.shape != (labelled.n_rows,):
+        if truth.shape != (labeled.n_rows,):
             raise ValueError(
                 "test_set must be (X_test, y_test), or the true labels of all rows, of shape "
-                f"({labelled.n_rows},); got {type(given).__name__} of shape {truth.shape}"
+                f"({labeled.n_rows},); got {type(given).__name__} of shape {truth.shape}"
             )
-        free = np.setdiff1d(np.arange(labelled.n_rows), labelled.numbers)
+        free = np.setdiff1d(np.arange(labeled.n_rows), labeled.numbers)
         if len(free) == 0:
-            raise ValueError("test_set has labels of the unlabelled rows, but y has none of these")
+            raise ValueError("test_set has labels of the unlabeled rows, but y has none of these")
         return take_rows(X, free), truth[free]
 
     def _fingerprint(self, job: Job, candidates: list[dict[str, Any]]) -> dict[str, str]:
@@ -159,7 +159,7 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         weights = None if hasattr(job.sample_weight, "dask") else job.sample_weight
         if hasattr(in_memory, "to_scipy_sparse"):
             in_memory = in_memory.to_scipy_sparse()
-        return fingerprint_of(job.labelled, in_memory, weights, job.folds, facts)
+        return fingerprint_of(job.labeled, in_memory, weights, job.folds, facts)
 
     def _judge_failures(self, scores: list[Any]) -> list[Any]:
         """Warn of fits that failed, or raise if all of them did."""

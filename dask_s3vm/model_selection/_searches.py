@@ -10,10 +10,10 @@ from dask_s3vm.model_selection._search import S3VMSearch
 
 
 class S3VMGridSearchCV(S3VMSearch):
-    """Try all candidates of a grid, and choose by cross-validation on the labelled rows.
+    """Try all candidates of a grid, and choose by cross-validation on the labeled rows.
 
-    With few labels the choice must be honest about them: held-out rows are labelled rows, and every
-    unlabelled row is in each training part. Rows are taken in and placed once. A fold is a mask:
+    With few labels the choice must be honest about them: held-out rows are labeled rows, and every
+    unlabeled row is in each training part. Rows are taken in and placed once. A fold is a mask:
     held-out rows get weight 0, which is as if they were not there. Candidates that differ in `lam`
     alone share work (see `warm_path`). Rows of up to `s3vm.local-bytes` (32 MiB) go to every worker
     of the current client, and each path on each fold is a task of its own; more rows stay in
@@ -35,10 +35,10 @@ class S3VMGridSearchCV(S3VMSearch):
         that chooses; or a function of `cv_results_` that gives the number of the candidate.
     cv : int, splitter, iterable or None, default=None
         Folds: a number is `LabeledKFold(cv)`, None is 5. Of the splits of others, rows that are not
-        in the training part are masked, and scores are those of the labelled rows in the test part.
+        in the training part are masked, and scores are those of the labeled rows in the test part.
     test_set : (X, y), array of shape (n,) or None, default=None
         The *non-realistic* scenario of Gieseke et al.: candidates are trained on all rows and
-        judged on these rows, or, for an array of the true labels of all rows, on the unlabelled
+        judged on these rows, or, for an array of the true labels of all rows, on the unlabeled
         ones. Scores are too good then: the test labels have chosen. For what a method could do,
         not for what it will do. Not together with `cv`. Rows of a dask array stay lazy: score them
         with `scoring=metrics.LazyScorer("accuracy")`.
@@ -57,7 +57,7 @@ class S3VMGridSearchCV(S3VMSearch):
     error_score : float or "raise", default=nan
         Score of a fit that fails.
     return_train_score : bool, default=False
-        Whether to score the labelled training rows too.
+        Whether to score the labeled training rows too.
     checkpoint : path or None, default=None
         Directory in which scores are kept as they come. A search that was stopped goes on from
         there; one of other data, candidates or folds is refused.
@@ -145,7 +145,7 @@ class S3VMGridSearchCV(S3VMSearch):
 
 
 class S3VMRandomizedSearchCV(S3VMSearch):
-    """Draw candidates at random, and choose by cross-validation on the labelled rows.
+    """Draw candidates at random, and choose by cross-validation on the labeled rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Splits of the labelled rows; every unlabelled row stays in each training part."""
+"""Splits of the labeled rows; every unlabeled row stays in each training part."""
 
 import warnings
 from abc import abstractmethod
@@ -23,9 +23,9 @@ Split = tuple[np.ndarray, np.ndarray]
 
 
 class LabeledSplitter(BaseCrossValidator):
-    """Base of splitters that cut up the labelled rows alone.
+    """Base of splitters that cut up the labeled rows alone.
 
-    Training part: the other labelled rows and all unlabelled ones. Test part: labelled rows. Works
+    Training part: the other labeled rows and all unlabeled ones. Test part: labeled rows. Works
     wherever scikit-learn takes a splitter, as long as it is given y with its marks.
     """
 
@@ -33,7 +33,7 @@ class LabeledSplitter(BaseCrossValidator):
 
     @abstractmethod
     def _splitter(self, labels: np.ndarray) -> Any:
-        """Make scikit-learn's splitter for the labels of the labelled rows."""
+        """Make scikit-learn's splitter for the labels of the labeled rows."""
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[Split]:
         """Yield row numbers to train on and to test on.
@@ -45,16 +45,16 @@ class LabeledSplitter(BaseCrossValidator):
         groups : not used.
         """
         y = self._checked(X, y)
-        labelled = np.flatnonzero(self._is_labelled(y))
-        for held in self.test_parts(y[labelled]):
+        labeled = np.flatnonzero(self._is_labeled(y))
+        for held in self.test_parts(y[labeled]):
             mask = np.ones(len(y), dtype=bool)
-            mask[labelled[held]] = False
-            yield np.flatnonzero(mask), labelled[held]
+            mask[labeled[held]] = False
+            yield np.flatnonzero(mask), labeled[held]
 
     def test_parts(self, labels: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield the test parts, as ascending positions among the labelled rows.
+        """Yield the test parts, as ascending positions among the labeled rows.
 
-        labels : those of the labelled rows, in order.
+        labels : those of the labeled rows, in order.
         """
         for _, held in self._splitter(labels).split(labels, labels):
             yield np.sort(held)
@@ -64,7 +64,7 @@ class LabeledSplitter(BaseCrossValidator):
         if y is None:
             return self._wanted()
         y = self._checked(X, y)
-        labels = y[self._is_labelled(y)]
+        labels = y[self._is_labeled(y)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `split` says it
             return int(self._splitter(labels).get_n_splits(labels, labels))
@@ -73,7 +73,7 @@ class LabeledSplitter(BaseCrossValidator):
         """Number of splits where y is not known."""
         return int(self.n_splits)
 
-    def _is_labelled(self, y: np.ndarray) -> np.ndarray:
+    def _is_labeled(self, y: np.ndarray) -> np.ndarray:
         if self.unlabeled is None:
             return np.ones(len(y), dtype=bool)
         mark = str(self.unlabeled) if y.dtype.kind in "US" else self.unlabeled
@@ -82,7 +82,7 @@ class LabeledSplitter(BaseCrossValidator):
     def _checked(self, X: Any, y: Any) -> np.ndarray:
         """Y as an array, with some labels."""
         if y is None:
-            raise ValueError(f"{type(self).__name__} needs y, which tells the labelled rows")
+            raise ValueError(f"{type(self).__name__} needs y, which tells the labeled rows")
         y = np.asarray(y)
         if y.ndim != 1:
             raise ValueError(f"y must be 1-dimensional, got shape {y.shape}")
@@ -90,9 +90,9 @@ class LabeledSplitter(BaseCrossValidator):
             y = y.astype(str)
         if X is not None and hasattr(X, "shape") and X.shape[0] != len(y):
             raise ValueError(f"y does not fit X: X has {X.shape[0]} rows, y has {len(y)} entries")
-        if not self._is_labelled(y).any():
+        if not self._is_labeled(y).any():
             raise ValueError(
-                f"y has no labelled row: every entry is {self.unlabeled!r}, the mark of rows "
+                f"y has no labeled row: every entry is {self.unlabeled!r}, the mark of rows "
                 "without a label"
             )
         return y
@@ -103,18 +103,18 @@ class LabeledSplitter(BaseCrossValidator):
 
 
 class LabeledKFold(LabeledSplitter):
-    """K folds of the labelled rows; all unlabelled rows are in each training part.
+    """K folds of the labeled rows; all unlabeled rows are in each training part.
 
     Parameters
     ----------
     n_splits : int, default=5
-        Folds. If a class has fewer labelled rows (with `stratify`; else if there are fewer labelled
+        Folds. If a class has fewer labeled rows (with `stratify`; else if there are fewer labeled
         rows at all), there are as many folds as that, with a warning: else some training part
-        would be without the class. A class of one labelled row is an error.
+        would be without the class. A class of one labeled row is an error.
     stratify : bool, default=True
         Whether each fold has its share of every class.
     shuffle : bool, default=True
-        Whether to shuffle the labelled rows first.
+        Whether to shuffle the labeled rows first.
     random_state : int, RandomState or None, default=0
         Seed of the shuffle.
     unlabeled : int, str or None, default=-1
@@ -168,25 +168,25 @@ class LabeledKFold(LabeledSplitter):
         whom = f"class {label!r} has" if self.stratify else "there are"
         if least < 2:
             raise ValueError(
-                f"{whom} {least} labelled row(s): it cannot be held out and trained on; wanted at "
+                f"{whom} {least} labeled row(s): it cannot be held out and trained on; wanted at "
                 "least 2" + (", or stratify=False" if self.stratify else "")
             )
         warn(
-            f"{least} folds in place of n_splits={self.n_splits}: {whom} {least} labelled rows",
+            f"{least} folds in place of n_splits={self.n_splits}: {whom} {least} labeled rows",
             UserWarning,
         )
         return least
 
 
 class LabeledShuffleSplit(LabeledSplitter):
-    """Random test parts of the labelled rows; all unlabelled rows are in each training part.
+    """Random test parts of the labeled rows; all unlabeled rows are in each training part.
 
     Parameters
     ----------
     n_splits : int, default=10
         Splits.
     test_size : float or int, default=0.2
-        Share, or number, of the labelled rows that are held out.
+        Share, or number, of the labeled rows that are held out.
     stratify : bool, default=True
         Whether both parts have their share of every class.
     random_state : int, RandomState or None, default=0
@@ -225,7 +225,7 @@ class LabeledShuffleSplit(LabeledSplitter):
 
 
 class LabeledLeaveOneOut(LabeledSplitter):
-    """Each labelled row held out in turn: as many splits as labels.
+    """Each labeled row held out in turn: as many splits as labels.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class LabeledLeaveOneOut(LabeledSplitter):
         classes, counts = np.unique(labels, return_counts=True)
         if counts.min() < 2:
             raise ValueError(
-                f"class {classes[counts.argmin()].item()!r} has 1 labelled row: it cannot be held "
+                f"class {classes[counts.argmin()].item()!r} has 1 labeled row: it cannot be held "
                 "out and trained on; wanted at least 2"
             )
         return LeaveOneOut()

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from dask_s3vm._version import __version__
 from dask_s3vm.estimators._paths import Seed, Seeds
 from dask_s3vm.io.archive import write_atomically
-from dask_s3vm.model_selection._folds import Fold, Labelled
+from dask_s3vm.model_selection._folds import Fold, Labeled
 from dask_s3vm.model_selection._pieces import Piece, Score
 
 _HEAD = "search.json"
@@ -117,14 +117,14 @@ def _seeds_of(arrays: dict[str, np.ndarray]) -> Seeds:
 
 
 def fingerprint_of(
-    labelled: Labelled, rows: Any, weights: Any, folds: list[Fold], facts: dict[str, Any]
+    labeled: Labeled, rows: Any, weights: Any, folds: list[Fold], facts: dict[str, Any]
 ) -> dict[str, str]:
     """Facts and hashes that tell one search from another.
 
-    Rows in memory are hashed as a whole; of a dask array the labelled rows, which are at hand.
+    Rows in memory are hashed as a whole; of a dask array the labeled rows, which are at hand.
     `facts` are what else the scores depend on.
     """
-    data = [labelled.X, labelled.y, labelled.numbers, np.array(labelled.n_rows), rows, weights]
+    data = [labeled.X, labeled.y, labeled.numbers, np.array(labeled.n_rows), rows, weights]
     splits = [part for fold in folds for part in (fold.held, fold.test)]
     return {
         "version": __version__,

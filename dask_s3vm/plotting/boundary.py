@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dask_s3vm.plotting.style import COLOURS, GREY, axes, finish, tidy
+from dask_s3vm.plotting.style import COLORS, GRAY, axes, finish, tidy
 
 
 def plot_decision_boundary(
@@ -25,7 +25,7 @@ def plot_decision_boundary(
     X : array of shape (n, 2)
         Rows to draw; they also set what part of the plane is shown.
     y : array of shape (n,) or None
-        Labels; rows of the mark `unlabeled` are small and grey.
+        Labels; rows of the mark `unlabeled` are small and gray.
     unlabeled : mark of rows without a label
     resolution : points of the grid in each direction
     ax : matplotlib Axes or None
@@ -59,21 +59,21 @@ def plot_decision_boundary(
 
 def _two_sides(ax: Any, grid: np.ndarray, outputs: np.ndarray) -> None:
     bounds = [min(-2.0, outputs.min()) - 1, 0, max(2.0, outputs.max()) + 1]
-    ax.contourf(*grid.T.swapaxes(1, 2), outputs, bounds, colors=COLOURS[:2], alpha=0.12)
+    ax.contourf(*grid.T.swapaxes(1, 2), outputs, bounds, colors=COLORS[:2], alpha=0.12)
     if outputs.min() < 0 < outputs.max():
         ax.contour(*grid.T.swapaxes(1, 2), outputs, [0], colors="black", linewidths=1.5)
     margins = [side for side in (-1, 1) if outputs.min() < side < outputs.max()]
     if margins:
         ax.contour(
-            *grid.T.swapaxes(1, 2), outputs, margins, colors=GREY, linewidths=1, linestyles="--"
+            *grid.T.swapaxes(1, 2), outputs, margins, colors=GRAY, linewidths=1, linestyles="--"
         )
 
 
 def _regions(ax: Any, grid: np.ndarray, outputs: np.ndarray) -> None:
     winner, count = outputs.argmax(axis=2), outputs.shape[2]
-    colours = [COLOURS[number % len(COLOURS)] for number in range(count)]
+    colors = [COLORS[number % len(COLORS)] for number in range(count)]
     ax.contourf(
-        *grid.T.swapaxes(1, 2), winner, np.arange(count + 1) - 0.5, colors=colours, alpha=0.12
+        *grid.T.swapaxes(1, 2), winner, np.arange(count + 1) - 0.5, colors=colors, alpha=0.12
     )
     for number in range(count):
         lead = outputs[:, :, number] - np.delete(outputs, number, axis=2).max(axis=2)
@@ -82,15 +82,15 @@ def _regions(ax: Any, grid: np.ndarray, outputs: np.ndarray) -> None:
 
 
 def _rows(ax: Any, X: np.ndarray, y: np.ndarray | None, classes: Any, unlabeled: Any) -> None:
-    small = {"s": 8, "color": GREY, "alpha": 0.5, "lw": 0}
+    small = {"s": 8, "color": GRAY, "alpha": 0.5, "lw": 0}
     if y is None:
         ax.scatter(*X.T, **small)
         return
     apart = ~np.isin(y, classes) | (y == unlabeled)
     if apart.any():
-        ax.scatter(*X[apart].T, label="unlabelled", **small)
+        ax.scatter(*X[apart].T, label="unlabeled", **small)
     for number, label in enumerate(classes):
         own = (y == label) & ~apart
-        colour = COLOURS[number % len(COLOURS)]
+        color = COLORS[number % len(COLORS)]
         if own.any():
-            ax.scatter(*X[own].T, s=36, color=colour, edgecolor="black", lw=0.8, label=str(label))
+            ax.scatter(*X[own].T, s=36, color=color, edgecolor="black", lw=0.8, label=str(label))

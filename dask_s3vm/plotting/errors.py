@@ -1,15 +1,15 @@
-"""Error over the number of labels: whether the unlabelled rows are worth it, and until when."""
+"""Error over the number of labels: whether the unlabeled rows are worth it, and until when."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from dask_s3vm.plotting.style import COLOURS, axes, finish, tidy
+from dask_s3vm.plotting.style import COLORS, axes, finish, tidy
 
 
 def plot_error_over_labels(results: Mapping[str, Mapping[int, Any]], ax: Any = None) -> Any:
-    """Draw the error of some methods over the number of labelled rows.
+    """Draw the error of some methods over the number of labeled rows.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ def plot_error_over_labels(results: Mapping[str, Mapping[int, Any]], ax: Any = N
         runs = [100 * np.atleast_1d(np.asarray(errors[count], dtype=np.float64)) for count in at]
         means = np.array([run.mean() for run in runs])
         spread = np.array([run.std() for run in runs])
-        colour = COLOURS[number % len(COLOURS)]
-        ax.plot(at, means, color=colour, marker="o", ms=4, label=name)
+        color = COLORS[number % len(COLORS)]
+        ax.plot(at, means, color=color, marker="o", ms=4, label=name)
         if spread.any():
-            ax.fill_between(at, means - spread, means + spread, color=colour, alpha=0.15, lw=0)
+            ax.fill_between(at, means - spread, means + spread, color=color, alpha=0.15, lw=0)
     if max(counts) > 10 * max(1, min(counts)):
         ax.set_xscale("log")
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("labelled rows")
+    ax.set_xlabel("labeled rows")
     ax.set_ylabel("error [%]")
     return finish(ax)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from dask_s3vm.plotting.style import (
-    COLOURS,
-    GREY,
+    COLORS,
+    GRAY,
     ORANGE,
     axes,
     by_problem,
@@ -21,15 +21,15 @@ from dask_s3vm.plotting.style import (
 #: Columns of which one says how far the annealing is, and what they are called.
 _PATHS = {
     "temperature": "temperature T",
-    "lam_unlabeled": "weight of unlabelled rows",
-    "level": "weight of unlabelled rows",
+    "lam_unlabeled": "weight of unlabeled rows",
+    "level": "weight of unlabeled rows",
 }
 
 
 def plot_objective(source: Any, ax: Any = None) -> Any:
     """Draw the objective over the time of the fit.
 
-    Methods that raise the weight of the unlabelled rows raise the objective with it: a fall at one
+    Methods that raise the weight of the unlabeled rows raise the objective with it: a fall at one
     weight is the work of the solver, a rise the step to the next one. Of independent restarts
     each is a point, in their order, and the best one so far a line.
 
@@ -61,7 +61,7 @@ def plot_objective(source: Any, ax: Any = None) -> Any:
         ax.plot(
             at,
             values,
-            color=COLOURS[number % len(COLOURS)],
+            color=COLORS[number % len(COLORS)],
             marker="." if len(group) <= 60 else None,
             label=name_of(problem, groups),
         )
@@ -78,11 +78,11 @@ def _plot_restarts(rows: list[Any], ax: Any) -> Any:
     for number, (problem, group) in enumerate(groups.items()):
         group = sorted(group, key=lambda row: row["restart"])
         at, values = column(group, "restart"), column(group, "fitness")
-        colour, name = COLOURS[number % len(COLOURS)], name_of(problem, groups)
-        ax.plot(at, values, ".", color=colour, alpha=0.6, label=name or "a restart")
+        color, name = COLORS[number % len(COLORS)], name_of(problem, groups)
+        ax.plot(at, values, ".", color=color, alpha=0.6, label=name or "a restart")
         best = np.minimum.accumulate(values)
         label = "best so far" if name is None else None
-        ax.step(at, best, where="post", color=colour, label=label)
+        ax.step(at, best, where="post", color=color, label=label)
     ax.set_xlabel("restart")
     ax.set_ylabel("objective")
     return finish(ax)
@@ -91,7 +91,7 @@ def _plot_restarts(rows: list[Any], ax: Any) -> Any:
 def plot_annealing(source: Any, ax: Any = None) -> Any:
     """Draw the annealing path: the objective, and the entropy of the labels where it is known.
 
-    From left to right as the fit went: the temperature falls (DA), or the weight of the unlabelled
+    From left to right as the fit went: the temperature falls (DA), or the weight of the unlabeled
     rows rises (QN-S3VM by stages, TSVM by levels). Each point is where the method came to rest.
 
     Parameters
@@ -117,11 +117,11 @@ def plot_annealing(source: Any, ax: Any = None) -> Any:
     right = ax.twinx() if has_entropy else None
     for number, (problem, group) in enumerate(groups.items()):
         rests = list({row[name]: row for row in group}.values())  # the last row of each
-        at, colour = column(rests, name), COLOURS[number % len(COLOURS)]
+        at, color = column(rests, name), COLORS[number % len(COLORS)]
         label = name_of(problem, groups) or ("objective" if has_entropy else None)
-        ax.plot(at, column(rests, "objective"), color=colour, marker="o", ms=4, label=label)
+        ax.plot(at, column(rests, "objective"), color=color, marker="o", ms=4, label=label)
         if right is not None:
-            style = {"color": ORANGE if len(groups) == 1 else colour, "ls": "--", "marker": "s"}
+            style = {"color": ORANGE if len(groups) == 1 else color, "ls": "--", "marker": "s"}
             right.plot(at, column(rests, "entropy"), ms=3, lw=1, **style)
     ax.set_xlabel(_PATHS[name])
     ax.set_ylabel("objective")
@@ -172,15 +172,15 @@ def plot_switches(source: Any, ax: Any = None) -> Any:
         else:
             counts = column([row for row in group if row.get("event") != "retrain"], name)
         at = np.arange(len(counts)) + width * (number - (len(groups) - 1) / 2)
-        colour = COLOURS[number % len(COLOURS)]
-        ax.bar(at, counts, width, color=colour, label=name_of(problem, groups))
+        color = COLORS[number % len(COLORS)]
+        ax.bar(at, counts, width, color=color, label=name_of(problem, groups))
     _label_levels(ax, levels)
-    ax.set_xlabel("weight of unlabelled rows (level)" if by_level else "step")
+    ax.set_xlabel("weight of unlabeled rows (level)" if by_level else "step")
     ax.set_ylabel("pairs of labels switched")
     ax.yaxis.get_major_locator().set_params(integer=True)
     if not any(patch.get_height() for patch in ax.patches):
         ax.set_ylim(0, 1)
-        ax.text(0.5, 0.5, "nothing switched", transform=ax.transAxes, ha="center", color=GREY)
+        ax.text(0.5, 0.5, "nothing switched", transform=ax.transAxes, ha="center", color=GRAY)
     return finish(ax)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dask_s3vm.plotting.style import BLUE, GREY, ORANGE, axes, finish, tidy
+from dask_s3vm.plotting.style import BLUE, GRAY, ORANGE, axes, finish, tidy
 
 #: Bars of a picture, about.
 _BARS = 80
@@ -45,21 +45,21 @@ def plot_outputs(
     reach = max(1.5, float(np.quantile(np.abs(outputs), 1 - _FEW, method="higher")))
     edges = np.linspace(-reach, reach, _BARS + 1)
     apart = np.ones(len(outputs), bool) if y is None else np.asarray(y) == unlabeled
-    labelled, others = (np.histogram(outputs[part], edges)[0] for part in (~apart, apart))
-    beyond = len(outputs) - int(labelled.sum() + others.sum())
+    labeled, others = (np.histogram(outputs[part], edges)[0] for part in (~apart, apart))
+    beyond = len(outputs) - int(labeled.sum() + others.sum())
     if y is None:
         return plot_output_counts(edges, None, others, beyond=beyond, ax=ax, names=("", "rows"))
-    return plot_output_counts(edges, labelled, others, beyond=beyond, ax=ax)
+    return plot_output_counts(edges, labeled, others, beyond=beyond, ax=ax)
 
 
 def plot_output_counts(
     edges: Any,
-    labelled: Any,
-    unlabelled: Any,
+    labeled: Any,
+    unlabeled: Any,
     *,
     beyond: int = 0,
     ax: Any = None,
-    names: tuple[str, str] = ("labelled rows", "unlabelled rows"),
+    names: tuple[str, str] = ("labeled rows", "unlabeled rows"),
 ) -> Any:
     """Draw a histogram of outputs that has been counted already, block by block for example.
 
@@ -67,7 +67,7 @@ def plot_output_counts(
     ----------
     edges : array of shape (m + 1,)
         Edges of the bins.
-    labelled, unlabelled : arrays of shape (m,), or None
+    labeled, unlabeled : arrays of shape (m,), or None
         Rows in each bin.
     beyond : int
         Rows outside of all bins; those far out that are left out of the picture are added, and the
@@ -80,23 +80,23 @@ def plot_output_counts(
     Axes
     """
     edges = np.asarray(edges, dtype=np.float64)
-    parts = [None if part is None else np.asarray(part) for part in (labelled, unlabelled)]
+    parts = [None if part is None else np.asarray(part) for part in (labeled, unlabeled)]
     total = sum(int(part.sum()) for part in parts if part is not None)
     edges, parts = _coarser(*_trimmed(edges, parts))
     beyond += total - sum(int(part.sum()) for part in parts if part is not None)
     ax = tidy(axes(ax))
     ax.axvspan(-1, 1, color="#f0f0f0", zorder=0, lw=0)
     for at, style in ((-1, ":"), (0, "-"), (1, ":")):
-        ax.axvline(at, color=GREY, ls=style, lw=1, zorder=1)
+        ax.axvline(at, color=GRAY, ls=style, lw=1, zorder=1)
     # the rarer kind stands in front
     shown = [
-        (part, name, colour)
-        for part, name, colour in zip(parts[::-1], names[::-1], (BLUE, ORANGE), strict=True)
+        (part, name, color)
+        for part, name, color in zip(parts[::-1], names[::-1], (BLUE, ORANGE), strict=True)
         if part is not None and part.any()
     ]
     shown.sort(key=lambda one: -one[0].sum())
-    for part, name, colour in shown:
-        ax.stairs(part, edges, fill=True, color=colour, alpha=0.75, label=name, zorder=2)
+    for part, name, color in shown:
+        ax.stairs(part, edges, fill=True, color=color, alpha=0.75, label=name, zorder=2)
     if len(shown) == 2 and shown[0][0].max() > 50 * shown[1][0].max():
         ax.set_yscale("log")
     ax.set_xlim(edges[0], edges[-1])
@@ -121,7 +121,7 @@ def _trimmed(edges: np.ndarray, parts: list[Any]) -> tuple[np.ndarray, list[Any]
 
 
 def _coarser(edges: np.ndarray, parts: list[Any]) -> tuple[np.ndarray, list[Any]]:
-    """Join neighbouring bins until there are as many as can be seen."""
+    """Join neighboring bins until there are as many as can be seen."""
     size = max(1, round((len(edges) - 1) / _BARS))
     starts = np.arange(0, len(edges) - 1, size)
     joined = [None if part is None else np.add.reduceat(part, starts) for part in parts]

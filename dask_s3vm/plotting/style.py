@@ -1,16 +1,16 @@
-"""What all pictures have in common: axes, colours, and history in columns."""
+"""What all pictures have in common: axes, colors, and history in columns."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-#: Colours that people who see few can tell apart (Okabe & Ito).
+#: Colors that people who see few can tell apart (Okabe & Ito).
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9",
 )  # fmt: skip
-COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
-GREY = "#8a8a8a"
+COLORS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
+GRAY = "#8a8a8a"
 
 Row = Mapping[str, Any]
 

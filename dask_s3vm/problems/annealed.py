@@ -11,7 +11,7 @@ with H the entropy and mean p = r (Sindhwani & Keerthi, eq. 1.6). For given w th
 so that F_T(w) = min_p F(w, p) is a smooth function of w alone, and its gradient is that of F(., p)
 at these p. Its stationary points are those at which the paper's alternation of p and w rests.
 
-Row state in a shard: `target` (0 where unlabelled), `cost`, `outputs0`, `odds`, (1 - p) / p at a
+Row state in a shard: `target` (0 where unlabeled), `cost`, `outputs0`, `odds`, (1 - p) / p at a
 certain nu, and `pulls`, the slope of the loss by output. The last three are made anew by each
 evaluation.
 """
@@ -45,7 +45,7 @@ class AnnealedPoint:
     value, gradient : of F_T.
     nu : the multiplier; a good guess for the next point.
     entropy : mean entropy of p.
-    objective : the transductive objective, each unlabelled row on the side of its own output.
+    objective : the transductive objective, each unlabeled row on the side of its own output.
     """
 
     w: np.ndarray
@@ -62,7 +62,7 @@ class AnnealedProblem:
     Parameters
     ----------
     engine, lam, positive, costs, bias : see `L2SVMProblem`.
-    lam_u : weight of the unlabelled rows' loss, > 0.
+    lam_u : weight of the unlabeled rows' loss, > 0.
     unlabeled_weight : their total sample weight.
     ratio : r, 0 < r < 1.
     """
@@ -97,14 +97,14 @@ class AnnealedProblem:
         factor = math.exp((base - nu) / temperature)
         gradient, loss, entropy, own_side = self._engine.sum(pull, self._bias, factor, *scale, nu)
         entropy /= self._lam_u
-        regulariser = 0.5 * self.lam * float(np.add.reduce(w * w))
+        regularizer = 0.5 * self.lam * float(np.add.reduce(w * w))
         return AnnealedPoint(
             w,
-            0.5 * loss + regulariser - 0.5 * temperature * entropy,
+            0.5 * loss + regularizer - 0.5 * temperature * entropy,
             gradient + self.lam * w,
             nu,
             entropy,
-            0.5 * own_side + regulariser,
+            0.5 * own_side + regularizer,
         )
 
     def _multiplier(
@@ -144,7 +144,7 @@ class AnnealedProblem:
 
 @operation(sets="costs")
 def set_costs(shard: Shard, costs: np.ndarray) -> None:
-    """Cost of each row: by its class number, the last entry for unlabelled rows."""
+    """Cost of each row: by its class number, the last entry for unlabeled rows."""
     shard.state["cost"] = row_costs(shard, costs)
 
 

@@ -4,7 +4,7 @@ w      weights, (d + 1,): features in internal order, then the bias
 o      outputs, o_i = w.x_i (+ bias), one per row; kept in the shards
 y      labels inside the package: +1, -1, and 0 or cost 0 where there is none
 c      cost of a row's loss
-lam    weight of the regulariser; lam_u, r, T: see the methods that use them
+lam    weight of the regularizer; lam_u, r, T: see the methods that use them
 J      active rows: those with y_i o_i < 1
 """
 
@@ -40,7 +40,7 @@ class Point:
 class NewtonProblem(Protocol):
     """A strictly convex, piecewise quadratic function of w.
 
-    f(w) - min f <= |gradient|^2 / (2 lam), because the regulariser lam/2 |w|^2 is part of f.
+    f(w) - min f <= |gradient|^2 / (2 lam), because the regularizer lam/2 |w|^2 is part of f.
     """
 
     lam: float
@@ -50,7 +50,7 @@ class NewtonProblem(Protocol):
         ...
 
     def hessian_product(self, point: Point, p: np.ndarray) -> tuple[np.ndarray, float]:
-        """H p and p.H p, with the generalised Hessian H at the point."""
+        """H p and p.H p, with the generalized Hessian H at the point."""
         ...
 
     def hessian_diagonal(self, point: Point) -> np.ndarray:

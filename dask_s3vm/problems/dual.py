@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-#: Stage of rows that were given a label, and of unlabelled ones that count for nothing.
+#: Stage of rows that were given a label, and of unlabeled ones that count for nothing.
 GIVEN = 0
 LEFT_OUT = -2
 
@@ -41,7 +41,7 @@ class Extremes(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """Rows labelled in a stage, what they add to gap and primal value (eq. 15), what is left."""
+    """Rows labeled in a stage, what they add to gap and primal value (eq. 15), what is left."""
 
     n_positive: int
     n_negative: int

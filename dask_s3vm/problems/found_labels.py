@@ -15,7 +15,7 @@ def found(shard: Shard, bits: list[np.ndarray]) -> np.ndarray:
 
 
 def score_directions(shard: Shard, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Products of the unlabelled rows with a direction, for `select`."""
+    """Products of the unlabeled rows with a direction, for `select`."""
     rows = np.flatnonzero(shard.unlabeled)
     return _outputs(shard, direction)[rows], rows
 

@@ -54,7 +54,7 @@ def hinge_slope(shard: Shard, here: int, there: int, step: float) -> tuple[Any, 
 
 @operation(sets="targets")
 def set_targets(shard: Shard, positive: int, costs: np.ndarray) -> None:
-    """Set up y and c from the class numbers; unlabelled rows get cost 0."""
+    """Set up y and c from the class numbers; unlabeled rows get cost 0."""
     codes = shard.codes
     assert codes is not None, "an l2-SVM needs labels"
     shard.state["target"] = np.where(codes == positive, 1, -1).astype(np.int8)
@@ -62,18 +62,18 @@ def set_targets(shard: Shard, positive: int, costs: np.ndarray) -> None:
 
 
 def row_costs(shard: Shard, costs: np.ndarray) -> np.ndarray:
-    """Cost of each row: by its class number, the last entry for unlabelled rows (-1)."""
+    """Cost of each row: by its class number, the last entry for unlabeled rows (-1)."""
     cost = costs[shard.codes]
     return cost if shard.weights is None else cost * shard.weights
 
 
 class L2SVMProblem(QuadraticProblem):
-    """f(w) above, over the labelled rows of an engine.
+    """f(w) above, over the labeled rows of an engine.
 
     Parameters
     ----------
-    engine : the rows; their codes are class numbers, -1 where unlabelled.
-    lam : weight of the regulariser.
+    engine : the rows; their codes are class numbers, -1 where unlabeled.
+    lam : weight of the regularizer.
     positive : the class number that is +1; every other class is -1.
     costs : cost c_i of a row by its class number, times its sample weight.
     bias : whether w has a bias.

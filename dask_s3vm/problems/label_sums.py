@@ -1,10 +1,10 @@
-"""What the programme for labels (Emara & Kantardzic, Problem 3) needs of the rows: sums.
+"""What the program for labels (Emara & Kantardzic, Problem 3) needs of the rows: sums.
 
-With a linear kernel of rows z = x - m (m = 0, or the mean of the unlabelled rows), and
+With a linear kernel of rows z = x - m (m = 0, or the mean of the unlabeled rows), and
 
     t = sum_U z,   g = sum_L c_i y_i z_i,   s = sum_U p_j z_j
 
-the objective (11) of the probabilities P of the unlabelled rows is a function of s alone,
+the objective (11) of the probabilities P of the unlabeled rows is a function of s alone,
 
     F(P) = 1/2 C*^2 (1 - P)' K_uu P + C C* Y' K_lu (1 - P)
          = 1/2 C*^2 (t - s).s + C* g.(t - s)
@@ -36,11 +36,11 @@ class LabelSums:
 
     Attributes
     ----------
-    unlabeled : sum of the unlabelled rows; their number last.
+    unlabeled : sum of the unlabeled rows; their number last.
     labeled : sum of c_i y_i x_i; sum of c_i y_i last.
     cost : C*.
-    labeled_cost : sum of c_i over the labelled rows.
-    center : whether m is the mean of the unlabelled rows.
+    labeled_cost : sum of c_i over the labeled rows.
+    center : whether m is the mean of the unlabeled rows.
     """
 
     unlabeled: np.ndarray
@@ -63,37 +63,37 @@ class LabelSums:
 
     @cached_property
     def total(self) -> np.ndarray:
-        """t, (d,); zero by definition where rows are centred."""
+        """t, (d,); zero by definition where rows are centered."""
         return np.zeros(len(self.mean)) if self.center else self.unlabeled[:-1]
 
     @cached_property
     def pull(self) -> np.ndarray:
         """g, (d,)."""
-        return self.centred(self.labeled)
+        return self.centered(self.labeled)
 
     def swapped(self) -> "LabelSums":
         """The same with classes swapped: F of 1 - P is then F(P) - C* g.t."""
         return replace(self, labeled=-self.labeled)
 
-    def centred(self, raw: np.ndarray) -> np.ndarray:
+    def centered(self, raw: np.ndarray) -> np.ndarray:
         """Sum of rows z, (d,), of a sum of raw rows."""
         return raw[:-1] - raw[-1] * self.mean
 
     def value(self, raw: np.ndarray) -> float:
         """F of a P whose sum of raw rows is `raw`."""
-        s = self.centred(raw)
+        s = self.centered(raw)
         rest = self.total - s
         return self.cost * dot(0.5 * self.cost * s + self.pull, rest)
 
     def scale(self, raw: np.ndarray) -> float:
         """Size of what F is added up from, which its rounding errors are relative to."""
-        s = self.centred(raw)
+        s = self.centered(raw)
         rest = np.abs(self.total - s)
         return self.cost * dot(0.5 * self.cost * np.abs(s) + np.abs(self.pull), rest)
 
     def direction(self, raw: np.ndarray) -> np.ndarray:
         """(v, -v.m) at a P whose sum is `raw`: the product with (x, 1) is dF/dp of row x."""
-        s = self.centred(raw)
+        s = self.centered(raw)
         v = self.cost**2 * (0.5 * self.total - s) - self.cost * self.pull
         return np.append(v, -dot(v, self.mean))
 
@@ -104,7 +104,7 @@ def label_sums(
     """Add up. Costs: 1 round, 1 pass over the rows; 2 d numbers from each group.
 
     positive : the class number that is +1.
-    costs : c_i of a labelled row of sample weight 1, by its class.
+    costs : c_i of a labeled row of sample weight 1, by its class.
     """
     unlabeled, labeled, weight = engine.sum(sums_of, positive, costs)
     return LabelSums(unlabeled, labeled, cost, float(weight), center)
@@ -113,7 +113,7 @@ def label_sums(
 def kernel_bounds(engine: Engine, sums: LabelSums) -> tuple[float, float]:
     """(a, d) with a <= K_ij <= d for all rows: d the largest squared length of a row z.
 
-    a is 0 where neither centre nor data have negative values, else -d: |K_ij| <= |z_i| |z_j|.
+    a is 0 where neither center nor data have negative values, else -d: |K_ij| <= |z_i| |z_j|.
     Costs: 1 round, 1 pass over the rows.
     """
     found = engine.each(extremes, np.append(sums.mean, 0.0))
@@ -127,12 +127,12 @@ def kernel_bounds(engine: Engine, sums: LabelSums) -> tuple[float, float]:
 
 
 def free_rows(shard: Shard) -> np.ndarray:
-    """Numbers of the unlabelled rows that count."""
+    """Numbers of the unlabeled rows that count."""
     return np.flatnonzero(shard.unlabeled).astype(np.uint32)
 
 
 def sums_of(shard: Shard, positive: int, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """(sum of unlabelled rows, sum of c y x over labelled ones, sum of c)."""
+    """(sum of unlabeled rows, sum of c y x over labeled ones, sum of c)."""
     assert shard.codes is not None, "labels are needed"
     free, known = free_rows(shard), np.flatnonzero(shard.codes >= 0).astype(np.uint32)
     unlabeled, labeled = np.zeros(shard.n_features + 1), np.zeros(shard.n_features + 1)

@@ -1,9 +1,9 @@
 """One restart of a search for labels: what a task of the pool is given, and what it gives.
 
-    minimise F(y) = total - |z|^2,  z = fixed + G^T y
+    minimize F(y) = total - |z|^2,  z = fixed + G^T y
 
-over labels y of the unlabelled rows of which a number within a window is positive (Gieseke et al.,
-eq. 10 and 13). `total` is the sum of d_i^2 over all rows, `fixed` the part of the labelled ones.
+over labels y of the unlabeled rows of which a number within a window is positive (Gieseke et al.,
+eq. 10 and 13). `total` is the sum of d_i^2 over all rows, `fixed` the part of the labeled ones.
 """
 
 import time
@@ -23,7 +23,7 @@ GRAIN = 1e-13
 
 @dataclass(eq=False)
 class Factor:
-    """G of the unlabelled rows, (u, r), and the lengths of its rows."""
+    """G of the unlabeled rows, (u, r), and the lengths of its rows."""
 
     G: np.ndarray
     lengths: np.ndarray
@@ -45,7 +45,7 @@ class Factor:
 
 
 class Window(NamedTuple):
-    """How many of the unlabelled rows may be positive, and with what probability one starts so."""
+    """How many of the unlabeled rows may be positive, and with what probability one starts so."""
 
     share: float
     low: int
@@ -53,7 +53,7 @@ class Window(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A binary problem: the labelled rows' part of z, the window, the sum of d_i^2."""
+    """A binary problem: the labeled rows' part of z, the window, the sum of d_i^2."""
 
     fixed: np.ndarray
     window: Window

@@ -3,7 +3,7 @@
     sum_i d_i^2 (y_i - w.z_i)^2 + lam |w|^2
 
 Rows of weight d_i^2 = 0 are left out. Rows are taken with a 1 behind; what w does with it (a bias,
-regularised like the rest, a mean to be taken off, or nothing) is up to the matrices that rows are
+regularized like the rest, a mean to be taken off, or nothing) is up to the matrices that rows are
 multiplied with. Rows are handled in dense tiles by BLAS, one
 thread each, so that sums come out the same wherever they are made.
 """
@@ -30,7 +30,7 @@ LEAST_ROWS = 256
 
 @operation(sets="squares")
 def set_squares(shard: Shard, costs: np.ndarray) -> None:
-    """d_i^2 of each row: sample weight times the cost of its class; unlabelled rows: the last."""
+    """d_i^2 of each row: sample weight times the cost of its class; unlabeled rows: the last."""
     shard.state["square"] = row_costs(shard, costs)
 
 
@@ -49,7 +49,7 @@ def set_members(shard: Shard, numbers: list[np.ndarray] | None, square: float) -
 
 
 def free_rows(shard: Shard) -> np.ndarray:
-    """Numbers of the unlabelled rows that count for something."""
+    """Numbers of the unlabeled rows that count for something."""
     free = shard.state["square"] > 0
     if shard.codes is not None:
         free &= shard.codes < 0
@@ -57,7 +57,7 @@ def free_rows(shard: Shard) -> np.ndarray:
 
 
 def known_rows(shard: Shard) -> np.ndarray:
-    """Numbers of the labelled rows that count for something."""
+    """Numbers of the labeled rows that count for something."""
     if shard.codes is None:
         return np.zeros(0, dtype=np.intp)
     return np.flatnonzero((shard.state["square"] > 0) & (shard.codes >= 0))
@@ -80,7 +80,7 @@ def tiles(shard: Shard, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarr
 
 
 def targets_of(shard: Shard, rows: np.ndarray, positives: Sequence[int]) -> np.ndarray:
-    """+1 and -1 of labelled rows, (n, k), a column for each class that is +1."""
+    """+1 and -1 of labeled rows, (n, k), a column for each class that is +1."""
     assert shard.codes is not None, "labels are needed"
     return np.where(shard.codes[rows][:, None] == np.asarray(positives), 1.0, -1.0)
 
@@ -100,7 +100,7 @@ def row_sums(shard: Shard) -> tuple[np.ndarray, float]:
 
 @operation(reads=["squares"])
 def gram_block(shard: Shard, positives: Sequence[int], origin: np.ndarray) -> tuple[Any, ...]:
-    """(H over all rows that count, moments b (d + 1, k) of the labelled rows, sum of d_i^2).
+    """(H over all rows that count, moments b (d + 1, k) of the labeled rows, sum of d_i^2).
 
     H is that of the rows less `origin`, b that of the rows as they are.
     """
@@ -125,7 +125,7 @@ def leave_one_out(
     weights: np.ndarray,
     positives: Sequence[int],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(loss, errors) of labelled rows, each left out of the fit that predicts it, for each lam.
+    """(loss, errors) of labeled rows, each left out of the fit that predicts it, for each lam.
 
     Without the term of row i the residual is (y_i - w.z_i) / (1 - h_i), where h_i is
     d_i^2 z_i^T (H + lam)^-1 z_i; loss is the sum of d_i^2 times its square, over classes, errors
@@ -160,7 +160,7 @@ def leave_one_out(
 
 @operation(reads=["squares"])
 def project(shard: Shard, factor: np.ndarray, dtype: str) -> np.ndarray:
-    """Rows of G of the unlabelled rows, G_j = d_j^2 z_j^T M."""
+    """Rows of G of the unlabeled rows, G_j = d_j^2 z_j^T M."""
     rows, square = free_rows(shard), shard.state["square"]
     projected = np.empty((len(rows), factor.shape[1]), dtype=dtype)
     done = 0
@@ -180,7 +180,7 @@ def keep_projected(shard: Shard, factor: np.ndarray, dtype: str) -> None:
 
 @operation(reads=["squares"])
 def label_moments(shard: Shard, bits: list[np.ndarray]) -> tuple[np.ndarray]:
-    """(moments b of the unlabelled rows with given labels,); bits by row, 1 for positive."""
+    """(moments b of the unlabeled rows with given labels,); bits by row, 1 for positive."""
     rows, square = free_rows(shard), shard.state["square"]
     labels = np.unpackbits(bits[shard.number], count=shard.n_rows)
     moments = np.zeros(shard.n_features + 1)
@@ -192,7 +192,7 @@ def label_moments(shard: Shard, bits: list[np.ndarray]) -> tuple[np.ndarray]:
 
 @operation(reads=["squares"])
 def free_bits(shard: Shard) -> np.ndarray:
-    """Which rows are unlabelled and count, one bit a row."""
+    """Which rows are unlabeled and count, one bit a row."""
     mask = np.zeros(shard.n_rows, dtype=bool)
     mask[free_rows(shard)] = True
     return np.packbits(mask)

@@ -5,9 +5,9 @@
 where each loss is convex, smooth and piecewise quadratic in the row's output. With J the rows
 whose loss is curved at w and h_i their second derivatives,
 
-    H = lam I + X_J^T diag(h_J) X_J         (the generalised Hessian)
+    H = lam I + X_J^T diag(h_J) X_J         (the generalized Hessian)
 
-The bias is a last component of w, for a constant column that no row stores, and is regularised
+The bias is a last component of w, for a constant column that no row stores, and is regularized
 like the others.
 
 Row state in a shard: two slots of `outputs`, `active` rows and `weight` (h), so that a trial point
@@ -34,7 +34,7 @@ class QuadraticProblem:
     Parameters
     ----------
     engine : the rows.
-    lam : weight of the regulariser; may be changed at any time, rows are not touched.
+    lam : weight of the regularizer; may be changed at any time, rows are not touched.
     bias : whether w has a bias.
     """
 

@@ -47,9 +47,9 @@ class ShardedDual:
 
     Parameters
     ----------
-    engine : the rows; their codes are class numbers, -1 where unlabelled.
+    engine : the rows; their codes are class numbers, -1 where unlabeled.
     positive : the class number that is +1.
-    costs : C_i of labelled rows by their class, times their sample weight.
+    costs : C_i of labeled rows by their class, times their sample weight.
     """
 
     def __init__(self, engine: Engine, positive: int, costs: np.ndarray) -> None:

@@ -1,6 +1,6 @@
-"""A search for labels whose G stays in the shards: what a shard does between synchronisations.
+"""A search for labels whose G stays in the shards: what a shard does between synchronizations.
 
-Row state: `G` and `lengths` of the unlabelled rows (see `least_squares.keep_projected`), and for a
+Row state: `G` and `lengths` of the unlabeled rows (see `least_squares.keep_projected`), and for a
 batch of restarts their `labels` and those of the last proposal, `trial`, both (k, u) of int8.
 """
 
@@ -38,7 +38,7 @@ def fit_counts(shard: Shard, seeds: list[int], targets: np.ndarray) -> None:
 
 @operation(reads=["squares"])
 def n_free_rows(shard: Shard) -> int:
-    """Number of the unlabelled rows that count."""
+    """Number of the unlabeled rows that count."""
     return len(free_rows(shard))
 
 

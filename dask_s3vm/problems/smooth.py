@@ -3,17 +3,17 @@
     F(w, b) = sum_lab c_i L1(y_i f_i) + lam_u sum_unl s_j L2(f_j) + lam |w|^2
     f(x) = w.(x - m) + b
 
-with the losses of `kernels.smooth`, costs c that sum to 1 over labelled and s over unlabelled
-rows (1/l and 1/u without weights), and m the mean of the unlabelled rows. The offset b is
+with the losses of `kernels.smooth`, costs c that sum to 1 over labeled and s over unlabeled
+rows (1/l and 1/u without weights), and m the mean of the unlabeled rows. The offset b is
 
-    balanced  given, 2 r - 1: the mean output of the unlabelled rows, eq. 13. (Printed there is the
+    balanced  given, 2 r - 1: the mean output of the unlabeled rows, eq. 13. (Printed there is the
               sum of the known labels; their mean is what is meant, and what outputs of size 1
               allow.)
-    free      one more variable, not regularised
+    free      one more variable, not regularized
     none      0, and m = 0
 
-Rows are centred on the fly: x.w + (b - m.w) is one product and one number, and sparse rows stay
-sparse. Row state in a shard: `target` (0 where unlabelled), `cost` (c or s), and the numbers of
+Rows are centered on the fly: x.w + (b - m.w) is one product and one number, and sparse rows stay
+sparse. Row state in a shard: `target` (0 where unlabeled), `cost` (c or s), and the numbers of
 rows that count: `known`, `free` and `counted`, both.
 """
 
@@ -38,12 +38,12 @@ class SmoothProblem:
 
     Parameters
     ----------
-    engine : the rows; their codes are class numbers, -1 where unlabelled.
-    lam : weight of the regulariser.
+    engine : the rows; their codes are class numbers, -1 where unlabeled.
+    lam : weight of the regularizer.
     positive : the class number that is +1; every other class is -1.
-    costs : cost c_i of a labelled row by its class number, times its sample weight.
-    unlabeled_weight : total sample weight of the unlabelled rows; without any, rows are centred on
-        the labelled ones.
+    costs : cost c_i of a labeled row by its class number, times its sample weight.
+    unlabeled_weight : total sample weight of the unlabeled rows; without any, rows are centered on
+        the labeled ones.
     offset : one of `OFFSETS`.
     level : b where it is balanced.
     """
@@ -74,7 +74,7 @@ class SmoothProblem:
         return self._width + (self._offset == "free")
 
     def evaluate(self, x: np.ndarray, lam_u: float) -> tuple[float, np.ndarray]:
-        """Value and gradient; with lam_u = 0 unlabelled rows are not read.
+        """Value and gradient; with lam_u = 0 unlabeled rows are not read.
 
         Costs: 1 round, 1 pass over the rows; d + 1 numbers to and from each group.
         """
@@ -94,10 +94,10 @@ class SmoothProblem:
     def reweighed(
         self, x: np.ndarray, value: float, gradient: np.ndarray, lam_u: float, new_lam_u: float
     ) -> tuple[float, np.ndarray]:
-        """Value and gradient for another weight of the unlabelled rows, from those for `lam_u`.
+        """Value and gradient for another weight of the unlabeled rows, from those for `lam_u`.
 
-        Both are linear in lam_u, and what is left at 0 follows from the labelled rows: F(new) =
-        F(0) + new/lam_u (F(lam_u) - F(0)). Costs: 1 round, 1 pass over the labelled rows.
+        Both are linear in lam_u, and what is left at 0 follows from the labeled rows: F(new) =
+        F(0) + new/lam_u (F(lam_u) - F(0)). Costs: 1 round, 1 pass over the labeled rows.
         """
         value_0, gradient_0 = self.evaluate(x, 0.0)
         ratio = new_lam_u / lam_u
@@ -139,13 +139,13 @@ class SmoothProblem:
 
 @operation(sets="costs", reads=["targets"])
 def set_smooth_costs(shard: Shard, costs: np.ndarray) -> None:
-    """Cost of each row, by its class number, the last entry for unlabelled rows; who counts."""
+    """Cost of each row, by its class number, the last entry for unlabeled rows; who counts."""
     state = shard.state
     cost = row_costs(shard, costs)
-    counts, labelled = cost > 0.0, state["target"] != 0
+    counts, labeled = cost > 0.0, state["target"] != 0
     state["cost"] = cost
-    state["known"] = np.flatnonzero(counts & labelled).astype(np.uint32)
-    state["free"] = np.flatnonzero(counts & ~labelled).astype(np.uint32)
+    state["known"] = np.flatnonzero(counts & labeled).astype(np.uint32)
+    state["free"] = np.flatnonzero(counts & ~labeled).astype(np.uint32)
     state["counted"] = np.flatnonzero(counts).astype(np.uint32)
 
 
@@ -165,7 +165,7 @@ def sum_rows(shard: Shard, which: str) -> tuple[np.ndarray, np.ndarray]:
 def evaluate_smooth(
     shard: Shard, which: str, w: np.ndarray, lam_u: float, bias: float
 ) -> tuple[Any, ...]:
-    """(gradient of the losses of the rows of a list, labelled losses, unlabelled losses)."""
+    """(gradient of the losses of the rows of a list, labeled losses, unlabeled losses)."""
     state = shard.state
     pair = shard.pair(w)
     known, free = smooth.smooth_losses(

@@ -1,6 +1,6 @@
 """Labels as a set: S-QP-S3VM (Emara & Kantardzic, Problem 4).
 
-A is the set of unlabelled rows that are labelled +1. The set function (17) is, with s = sum_A z
+A is the set of unlabeled rows that are labeled +1. The set function (17) is, with s = sum_A z
 and the sums of `label_sums`,
 
     S(A) = C* g.s - 1/2 C*^2 t.s + 1/2 C*^2 |s|^2 + Q5(|A|)
@@ -115,12 +115,12 @@ def picking_of(function: SetFunction) -> Picking:
 
 
 def distinct_bytes(engine: Engine) -> int:
-    """Bytes of the distinct unlabelled rows, counted by shard. Costs: 1 round, 1 pass."""
+    """Bytes of the distinct unlabeled rows, counted by shard. Costs: 1 round, 1 pass."""
     return sum(engine.each(measure_items))
 
 
 def gather_items(engine: Engine) -> Items:
-    """Bring all distinct unlabelled rows to the client. Costs: 1 round, 1 pass."""
+    """Bring all distinct unlabeled rows to the client. Costs: 1 round, 1 pass."""
     return _joined(engine.each(items_of))
 
 
@@ -185,7 +185,7 @@ def _joined(parts: list[tuple[Rows, np.ndarray, np.ndarray]]) -> Items:
 
 
 def items_of(shard: Shard) -> tuple[Rows, np.ndarray, np.ndarray]:
-    """(distinct unlabelled rows, item of each unlabelled row, global number of it)."""
+    """(distinct unlabeled rows, item of each unlabeled row, global number of it)."""
     free = free_rows(shard)
     first, item = _items(shard, free)
     numbers = free.astype(np.int64) + shard.start
@@ -193,7 +193,7 @@ def items_of(shard: Shard) -> tuple[Rows, np.ndarray, np.ndarray]:
 
 
 def measure_items(shard: Shard) -> int:
-    """Bytes of the distinct unlabelled rows; they are found, and kept for the next operation."""
+    """Bytes of the distinct unlabeled rows; they are found, and kept for the next operation."""
     free = free_rows(shard)
     first, item = _items(shard, free)
     shard.state["items"] = (first, item)

@@ -31,20 +31,20 @@ def outputs_at(shard: Shard, w: np.ndarray, bias: float) -> np.ndarray:
 
 @operation(reads=["outputs"])
 def falling_outputs(shard: Shard) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs of the unlabelled rows, the largest first when sorted ascending."""
+    """Outputs of the unlabeled rows, the largest first when sorted ascending."""
     rows = np.flatnonzero(shard.unlabeled)
     return -shard.state["outputs"][rows], rows
 
 
 @operation(reads=["slot{slot}"])
 def doubtful_positives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """What it costs to switch unlabelled rows that are labelled +1 and inside the margin."""
+    """What it costs to switch unlabeled rows that are labeled +1 and inside the margin."""
     return _switch_costs(shard, slot, 1)
 
 
 @operation(reads=["slot{slot}"])
 def doubtful_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """What is gained by switching unlabelled rows that are labelled -1 and inside the margin."""
+    """What is gained by switching unlabeled rows that are labeled -1 and inside the margin."""
     return _switch_costs(shard, slot, -1)
 
 
@@ -74,7 +74,7 @@ def _switch_costs(shard: Shard, slot: int, side: int) -> tuple[np.ndarray, np.nd
 
 @operation(reads=["targets", "outputs"])
 def label_top(shard: Shard, threshold: Ranked) -> np.ndarray:
-    """Label unlabelled rows +1 up to a place in the order of falling outputs, -1 behind it.
+    """Label unlabeled rows +1 up to a place in the order of falling outputs, -1 behind it.
 
     Returns the labels as bits.
     """
@@ -129,7 +129,7 @@ def label_bits(shard: Shard) -> np.ndarray:
 
 @operation(sets="labels", reads=["targets"])
 def restore_labels(shard: Shard, bits: list[np.ndarray]) -> None:
-    """Put back the labels of the unlabelled rows."""
+    """Put back the labels of the unlabeled rows."""
     labels = np.unpackbits(bits[shard.number], count=shard.n_rows)
     unlabeled = shard.unlabeled
     shard.state["target"][unlabeled] = np.where(labels[unlabeled], 1, -1)

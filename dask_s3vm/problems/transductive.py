@@ -2,7 +2,7 @@
 
     1/2 sum_lab c_i max(0, 1 - y_i o_i)^2 + c_u/2 sum_unl max(0, 1 - y_j o_j)^2 + lam/2 |w|^2
 
-For given labels y_j of the unlabelled rows this is an l2-SVM. The labels live in the shards, in
+For given labels y_j of the unlabeled rows this is an l2-SVM. The labels live in the shards, in
 `target`; what the client keeps of them, to put them back, is one bit a row.
 """
 
@@ -34,10 +34,10 @@ from dask_s3vm.problems.switching import (
 
 
 class SemiSupervisedProblem(QuadraticProblem):
-    """A problem with unlabelled rows, whatever they are taken for."""
+    """A problem with unlabeled rows, whatever they are taken for."""
 
     def transductive_value(self, point: Point) -> float:
-        """Objective with each unlabelled row on the side of its own output.
+        """Objective with each unlabeled row on the side of its own output.
 
         Costs: 1 round, no pass over the rows.
         """
@@ -45,15 +45,15 @@ class SemiSupervisedProblem(QuadraticProblem):
         return 0.5 * loss + 0.5 * self.lam * float(np.add.reduce(point.w * point.w))
 
 
-class LabelledPart(NamedTuple):
-    """What the labelled rows contribute to value and gradient of a point."""
+class LabeledPart(NamedTuple):
+    """What the labeled rows contribute to value and gradient of a point."""
 
     loss: float
     gradient: np.ndarray
 
 
 class TransductiveProblem(SemiSupervisedProblem):
-    """The l2-SVM above, with operations on the labels of the unlabelled rows.
+    """The l2-SVM above, with operations on the labels of the unlabeled rows.
 
     Points follow the operations at hand: what a switch or a new c_u changes of them is known
     without a pass over the rows.
@@ -64,7 +64,7 @@ class TransductiveProblem(SemiSupervisedProblem):
 
     Attributes
     ----------
-    labels : those of the unlabelled rows, one bit a row, by shard; empty before there are any.
+    labels : those of the unlabeled rows, one bit a row, by shard; empty before there are any.
     unlabeled_cost : c_u.
     """
 
@@ -81,29 +81,29 @@ class TransductiveProblem(SemiSupervisedProblem):
         self.set_unlabeled_cost(0.0)
 
     def set_unlabeled_cost(self, cost: float) -> None:
-        """Set c_u: the cost of an unlabelled row of sample weight 1; 0 leaves them out.
+        """Set c_u: the cost of an unlabeled row of sample weight 1; 0 leaves them out.
 
         Costs: 1 round, no pass over the rows. Points from before need `at_cost`.
         """
         self.unlabeled_cost = cost
         self.engine.each(set_costs, np.append(self._costs, cost))
 
-    def labelled_part(self, point: Point) -> LabelledPart:
-        """Loss and gradient of the labelled rows alone.
+    def labeled_part(self, point: Point) -> LabeledPart:
+        """Loss and gradient of the labeled rows alone.
 
-        Costs: 1 round over the labelled rows; d + 1 numbers from each group.
+        Costs: 1 round over the labeled rows; d + 1 numbers from each group.
         """
-        gradient, loss = self.engine.sum(labelled_part, self._bias, point.slot)
-        return LabelledPart(loss, gradient)
+        gradient, loss = self.engine.sum(labeled_part, self._bias, point.slot)
+        return LabeledPart(loss, gradient)
 
-    def at_cost(self, point: Point, labelled: LabelledPart, cost: float) -> Point:
+    def at_cost(self, point: Point, labeled: LabeledPart, cost: float) -> Point:
         """Return the point as it is when c_u becomes `cost`: the rest is linear in c_u.
 
         Costs: nothing. `set_unlabeled_cost` comes before any other use of the new point.
         """
         growth = cost / self.unlabeled_cost
-        value = labelled.loss + 0.5 * self.lam * float(np.add.reduce(point.w * point.w))
-        gradient = labelled.gradient + self.lam * point.w
+        value = labeled.loss + 0.5 * self.lam * float(np.add.reduce(point.w * point.w))
+        gradient = labeled.gradient + self.lam * point.w
         return replace(
             point,
             value=value + growth * (point.value - value),
@@ -111,7 +111,7 @@ class TransductiveProblem(SemiSupervisedProblem):
         )
 
     def assign(self, w: np.ndarray, n_positive: int) -> None:
-        """Label the `n_positive` unlabelled rows of largest output at w +1, and the others -1.
+        """Label the `n_positive` unlabeled rows of largest output at w +1, and the others -1.
 
         Costs: 4-7 rounds, 1 pass over the rows.
         """
@@ -124,7 +124,7 @@ class TransductiveProblem(SemiSupervisedProblem):
     def switch(self, point: Point, most: int | None) -> tuple[int, Point]:
         """Swap the labels of pairs of rows that are on the wrong side of each other (1.3.2).
 
-        Among rows inside the margin, those labelled +1 by output ascending and those labelled -1
+        Among rows inside the margin, those labeled +1 by output ascending and those labeled -1
         descending: the k-th of both swap labels as long as the first is below the second, `most`
         pairs at most. Rows of different weight are ordered by what a switch costs, so that it
         lowers the objective for them too. Returns the number of pairs, and the point with the new
@@ -153,14 +153,14 @@ class TransductiveProblem(SemiSupervisedProblem):
         )
 
     def assign_sides(self, w: np.ndarray) -> None:
-        """Label unlabelled rows by the sign of their output at w.
+        """Label unlabeled rows by the sign of their output at w.
 
         Costs: 1 round, 1 pass over the rows.
         """
         self._remember(self.engine.each(label_by_side, w, self._bias))
 
     def label(self, bits: list[np.ndarray]) -> None:
-        """Give the unlabelled rows labels: one bit a row, by shard. Costs: 1 round."""
+        """Give the unlabeled rows labels: one bit a row, by shard. Costs: 1 round."""
         self.engine.each(restore_labels, bits)
         self.labels = bits
 
@@ -175,7 +175,7 @@ class TransductiveProblem(SemiSupervisedProblem):
 
 @operation(sets="targets")
 def set_known_targets(shard: Shard, positive: int) -> None:
-    """Y of labelled rows; 0 for now for the others."""
+    """Y of labeled rows; 0 for now for the others."""
     assert shard.codes is not None, "labels are needed"
     target = np.where(shard.codes == positive, 1, -1).astype(np.int8)
     target[shard.codes < 0] = 0
@@ -184,7 +184,7 @@ def set_known_targets(shard: Shard, positive: int) -> None:
 
 @operation(sets="costs")
 def set_costs(shard: Shard, costs: np.ndarray) -> None:
-    """Cost of each row: by its class number, the last entry for unlabelled rows."""
+    """Cost of each row: by its class number, the last entry for unlabeled rows."""
     state = shard.state
     state["cost"] = row_costs(shard, costs)
     for slot in (0, 1):  # h of an active row is its cost
@@ -194,8 +194,8 @@ def set_costs(shard: Shard, costs: np.ndarray) -> None:
 
 
 @operation(reads=["slot{slot}"])
-def labelled_part(shard: Shard, bias: float, slot: int) -> tuple[Any, ...]:
-    """(gradient, loss) of the labelled rows at the outputs of a slot."""
+def labeled_part(shard: Shard, bias: float, slot: int) -> tuple[Any, ...]:
+    """(gradient, loss) of the labeled rows at the outputs of a slot."""
     assert shard.codes is not None, "labels are needed"
     rows = np.flatnonzero(shard.codes >= 0).astype(np.uint32)
     pair = shard.pair(0.0)
@@ -205,7 +205,7 @@ def labelled_part(shard: Shard, bias: float, slot: int) -> tuple[Any, ...]:
 
 @operation(reads=["targets"])
 def label_by_side(shard: Shard, w: np.ndarray, bias: float) -> np.ndarray:
-    """Label unlabelled rows by the sign of their output at w; returns the labels as bits."""
+    """Label unlabeled rows by the sign of their output at w; returns the labels as bits."""
     rows = np.flatnonzero(shard.unlabeled)
     shard.state["target"][rows] = np.where(outputs_at(shard, w, bias)[rows] > 0, 1, -1)
     return label_bits(shard)
@@ -213,12 +213,12 @@ def label_by_side(shard: Shard, w: np.ndarray, bias: float) -> np.ndarray:
 
 @operation(reads=["slot{slot}"])
 def transductive_loss(shard: Shard, slot: int) -> tuple[float]:
-    """(sum of the losses, unlabelled rows on the side of their output,)."""
+    """(sum of the losses, unlabeled rows on the side of their output,)."""
     state = shard.state
     outputs = state[f"outputs{slot}"]
     return (line.transductive_loss(shard.codes, state["target"], state["cost"], outputs),)
 
 
 def count_positive(shard: Shard, w: np.ndarray, bias: float) -> tuple[int]:
-    """(number of unlabelled rows with a positive output at w,)."""
+    """(number of unlabeled rows with a positive output at w,)."""
     return (int(np.count_nonzero(outputs_at(shard, w, bias)[shard.unlabeled] > 0)),)

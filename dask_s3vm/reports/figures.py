@@ -48,7 +48,7 @@ def draw_run(
             figures[name] = _figure(partial(draw, rows))
     outputs = facts.get("outputs")
     if outputs and len(outputs["edges"]) > 1:
-        counts = outputs["labelled"], outputs["unlabelled"]
+        counts = outputs["labeled"], outputs["unlabeled"]
         figures["outputs"] = _figure(
             partial(plot_output_counts, outputs["edges"], *counts, beyond=outputs["beyond"])
         )

@@ -111,7 +111,7 @@ def _subtitle(facts: Mapping[str, Any]) -> str:
 def _cards(facts: Mapping[str, Any]) -> str:
     shown: list[tuple[str, Any]] = []
     result, data = (_dict(facts.get(name)) for name in ("result", "data"))
-    for name, source in (("rows", data), ("features", data), ("unlabelled_rows", data)):
+    for name, source in (("rows", data), ("features", data), ("unlabeled_rows", data)):
         if name in source:
             shown.append((name, source[name]))
     for name in ("objective", "termination", "train_s"):

@@ -125,7 +125,7 @@ class Memory:
         return kept
 
 
-def minimise(
+def minimize(
     function: Function,
     x: np.ndarray,
     memory: Memory,

@@ -9,7 +9,7 @@ Slope = Callable[[float], tuple[float, float]]
 def exact_step(
     slope: Slope, slope_at_0: float, slope_at_1: float, tol: float = 1e-9, max_rounds: int = 60
 ) -> tuple[float, int]:
-    """Minimise a strictly convex phi whose phi' is continuous and piecewise linear.
+    """Minimize a strictly convex phi whose phi' is continuous and piecewise linear.
 
     Newton's method on phi' lands on the root as soon as it starts on the root's own piece;
     kept between points of known sign, it needs a handful of rounds. Sorting all break points,

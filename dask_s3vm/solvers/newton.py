@@ -1,6 +1,6 @@
 """Modified finite Newton (Keerthi & DeCoste; Sindhwani & Keerthi, section 1.2).
 
-On the active rows J of a point the function is a quadratic, whose minimum is a regularised least
+On the active rows J of a point the function is a quadratic, whose minimum is a regularized least
 squares problem (eq. 1.4). It is solved by conjugate gradients from the point itself (seeding),
 then an exact line search (eq. 1.5) finds the next point; J settles after finitely many steps.
 """
@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,11 +20,20 @@ from dask_s3vm.solvers.line_search import exact_step
 #: A full step is kept as it is when the slope at its end is this small part of that at its start.
 FLAT = 0.1
 
-#: Residual of the inner solve, as a part of the gradient: at the first step, and at most later.
-#: In CG steps over text and pixels, lam 1e-3 to 1e-7: 0.1 later takes up to twice as many as 0.01,
-#: and an exact first step half as many again.
-FIRST_FORCING = 0.1
-MAX_FORCING = 0.01
+
+class Forcing(NamedTuple):
+    """Residual of the inner solves as a part of the gradient: of the first, and of later ones."""
+
+    first: float
+    later: float
+
+
+#: From a start far from the minimum. In CG steps over text and pixels, lam 1e-3 to 1e-7: 0.1 later
+#: takes up to twice as many as 0.01, and an exact first step half as many again.
+FAR = Forcing(0.1, 0.01)
+
+#: From a start near it, where the first direction is the one that counts.
+NEAR = Forcing(0.0, 0.1)
 
 
 @dataclass(frozen=True)
@@ -76,17 +86,18 @@ def finite_newton(
     reduction: float = 0.0,
     scale: np.ndarray | None = None,
     max_cg: int = 10_000,
+    forcing: Forcing = FAR,
     on_state: Callable[[NewtonState], None] = lambda state: None,
 ) -> NewtonResult:
-    """Minimise a piecewise quadratic problem from an evaluated point.
+    """Minimize a piecewise quadratic problem from an evaluated point.
 
     Stops ("converged") when the objective is proven to be within a factor 1 + tol of the
     minimum: f(w) - min f <= |g|^2 / (2 lam) <= tol f(w), by the strong convexity of the
-    regulariser. Stops ("precision") when rounding leaves no descent.
+    regularizer. Stops ("precision") when rounding leaves no descent.
 
     Parameters
     ----------
-    problem, start : what to minimise, and from where.
+    problem, start : what to minimize, and from where.
     tol : relative gap of the objective.
     max_iter : most Newton steps.
     on_step : takes a report of each step.
@@ -94,13 +105,16 @@ def finite_newton(
         for solves that are only a step of something larger.
     scale : preconditioner; None to make one at the start.
     max_cg : most CG steps per Newton step.
+    forcing : how well Newton systems are solved: `FAR` or `NEAR`, by where the start is.
     on_state : takes the state after each step, which `go_on` can start from.
     """
     if scale is None:
         scale = preconditioner(problem, start)
     floor = reduction * norm(start.gradient)
     state = NewtonState(start, 0, 0, math.inf, floor, scale)
-    return go_on(problem, state, tol, max_iter, on_step, max_cg=max_cg, on_state=on_state)
+    return go_on(
+        problem, state, tol, max_iter, on_step, max_cg=max_cg, forcing=forcing, on_state=on_state
+    )
 
 
 def go_on(
@@ -111,9 +125,10 @@ def go_on(
     on_step: Callable[[NewtonStep], None] = lambda step: None,
     *,
     max_cg: int = 10_000,
+    forcing: Forcing = FAR,
     on_state: Callable[[NewtonState], None] = lambda state: None,
 ) -> NewtonResult:
-    """Minimise from a state; see `finite_newton`."""
+    """Minimize from a state; see `finite_newton`."""
     point, cg_steps, last_norm = state.point, state.cg_steps, state.last_norm
     floor, scale = state.floor, state.scale
     for n_iter in range(state.n_iter, max_iter + 1):
@@ -122,9 +137,10 @@ def go_on(
             return NewtonResult(point, n_iter, cg_steps, "converged")
         if n_iter == max_iter:
             break
-        moved, report = _advance(problem, point, scale, enough, last_norm, n_iter + 1, max_cg)
+        residual = _inner_tolerance(norm(point.gradient), last_norm, enough, forcing)
+        moved, report = _advance(problem, point, scale, residual, n_iter + 1, max_cg)
         cg_steps += report.cg_steps
-        if not moved.value < point.value:
+        if not _is_progress(point, moved):
             return NewtonResult(point, n_iter, cg_steps, "precision")
         on_step(report)
         last_norm, point = norm(point.gradient), moved
@@ -156,18 +172,17 @@ def _advance(
     problem: NewtonProblem,
     point: Point,
     scale: np.ndarray,
-    enough: float,
-    last_norm: float,
+    residual: float,
     iteration: int,
     max_cg: int,
 ) -> tuple[Point, NewtonStep]:
-    """One Newton step."""
+    """One Newton step, whose system is solved to a residual."""
     began = time.perf_counter()
     # 1 direction: least squares on the active rows
     solve = conjugate_gradients(
         lambda p: problem.hessian_product(point, p),
         -point.gradient,
-        _inner_tolerance(norm(point.gradient), last_norm, enough),
+        residual,
         max_cg,
         scale,
     )
@@ -193,11 +208,19 @@ def _advance(
     return moved, report
 
 
-def _inner_tolerance(here: float, last: float, enough: float) -> float:
+def _is_progress(point: Point, moved: Point) -> bool:
+    """Whether a step went down; where values are equal but for rounding, the gradient decides."""
+    if moved.value < point.value:
+        return True
+    level = bool(moved.value <= (1.0 + 4.0 * np.finfo(float).eps) * point.value)
+    return level and norm(moved.gradient) < 0.5 * norm(point.gradient)
+
+
+def _inner_tolerance(here: float, last: float, enough: float, forcing: Forcing) -> float:
     """Residual to which a Newton system is solved.
 
     A part of the gradient that shrinks as the steps converge (Eisenstat & Walker), but not below
-    half of what the stopping rule asks for. At the first step nothing has shrunk yet.
+    half of what the stopping rule asks for.
     """
-    forcing = FIRST_FORCING if math.isinf(last) else min(MAX_FORCING, here / last)
-    return max(forcing * here, 0.5 * enough)
+    part = forcing.first if math.isinf(last) else min(forcing.later, here / last)
+    return max(part * here, 0.5 * enough)

@@ -1,4 +1,4 @@
-"""Regularised least squares from one eigendecomposition, for every weight of the regulariser.
+"""Regularized least squares from one eigendecomposition, for every weight of the regularizer.
 
 With rows z_i, weights d_i^2 and targets y_i,
 

@@ -1,6 +1,6 @@
-"""Choose parameters as the papers did: by folds of the labelled rows, or by the test set.
+"""Choose parameters as the papers did: by folds of the labeled rows, or by the test set.
 
-*Realistic*: each labelled fold is held out in turn, the others and all unlabelled rows are trained
+*Realistic*: each labeled fold is held out in turn, the others and all unlabeled rows are trained
 on. *Non-realistic* (the papers' own word): the parameters of the smallest test error. In both, the
 first candidate wins a tie, so a list starts with the one to take if nothing speaks against it.
 Candidates are fitted as if alone (``warm_path=False``), as the papers' programs did.

@@ -203,7 +203,7 @@ def _secstr(folder):
 
 
 def published_splits(name, folder):
-    """{number of labels: labelled rows, one split a line} that come with a set."""
+    """{number of labels: labeled rows, one split a line} that come with a set."""
     file = f"{FILES[name]}_splits.npz" if name in ("pcmac", "ssl9 Text") else f"{FILES[name]}.npz"
     try:
         with np.load(folder / file) as held:

@@ -91,18 +91,18 @@ def save(figure, path):
 
 
 def scatter(name, out, panels, *, columns=3):
-    """Draw partitions of the plane: panels are (title, X, found labels 0/1, labelled rows)."""
+    """Draw partitions of the plane: panels are (title, X, found labels 0/1, labeled rows)."""
     plt = pyplot()
     if plt is None:
         return
     lines = -(-len(panels) // columns)
     figure, axes = plt.subplots(lines, columns, figsize=(3.2 * columns, 2.7 * lines), squeeze=False)
     for axis, (title, X, found, known) in zip(axes.flat, panels, strict=False):
-        for side, (colour, shape) in enumerate((("tab:blue", "^"), ("tab:red", "s"))):
+        for side, (color, shape) in enumerate((("tab:blue", "^"), ("tab:red", "s"))):
             rows = found == side
-            axis.scatter(*X[rows].T, s=6, c=colour, marker=shape, alpha=0.5, linewidths=0)
+            axis.scatter(*X[rows].T, s=6, c=color, marker=shape, alpha=0.5, linewidths=0)
             rows = known[found[known] == side]
-            axis.scatter(*X[rows].T, s=55, c=colour, marker=shape, edgecolors="black")
+            axis.scatter(*X[rows].T, s=55, c=color, marker=shape, edgecolors="black")
         axis.set_title(title, fontsize="small")
         axis.set_xticks([])
         axis.set_yticks([])

@@ -8,7 +8,7 @@ python examples/papers/qn_s3vm.py --only "figure 5" --splits 10
 python examples/papers/qn_s3vm.py --only "table 2" --sets G4C pcmac --jobs 2
 
 UniverSVM is not in this package. LIBSVM is scikit-learn's SVC. As in the paper, parameters are
-chosen by cross-validation on the labelled rows and the class ratio is that of the labelled rows.
+chosen by cross-validation on the labeled rows and the class ratio is that of the labeled rows.
 """
 
 import time
@@ -32,7 +32,7 @@ OURS = {"TSVMlin": TSVM, "DA": DAS3VM, "QN-S3VM": QNS3VM}
 QUICK_SETS = ("G2C", "C(3,6)")
 KINDS = {"C": "COIL", "U": "USPS", "M": "MNIST"}
 
-#: Stand-ins for sets that are not at hand: name, labelled rows; half of the rows is for testing.
+#: Stand-ins for sets that are not at hand: name, labeled rows; half of the rows is for testing.
 STAND_INS = {
     "20news comp-rest": (90, 180, 361, 1446),
     "gcat, 2,316 documents": (57, 231, 462),
@@ -68,9 +68,9 @@ def grids(args, large):
 
 def one_split(seed, X, y, sizes, grids_of, n_folds):
     """{method: (test error in %, seconds)} of one random split."""
-    labelled, unlabelled, test = three_way(y, sizes, seed)
-    rows, part = training(X, y, labelled, unlabelled)
-    ratio = float(y[labelled].mean())
+    labeled, unlabeled, test = three_way(y, sizes, seed)
+    rows, part = training(X, y, labeled, unlabeled)
+    ratio = float(y[labeled].mean())
     found, chosen = {}, {}
     for method, grid in grids_of.items():
         began = time.perf_counter()
@@ -93,14 +93,14 @@ def table_2(args):
     """Test errors over random splits."""
     table = Table("000_table_2", "Table 2: test error in %", args.out, extra=EXTRA)
     splits = args.splits or (1 if args.quick else 5)
-    table.say(f"{splits} splits (paper: 10); class ratio from the labelled rows; linear kernel")
+    table.say(f"{splits} splits (paper: 10); class ratio from the labeled rows; linear kernel")
     if args.quick:
         table.say("--quick: no search, lam 0.25, lam' 1, C 1; two sets")
     elif args.whole_grid:
         table.say("the paper's grid: 2^-10 .. 2^10 for C and lam, lam' 0.01, 1, 100; 5 folds")
     else:
         table.say(
-            "3-fold cross-validation on the labelled rows (paper: 5 folds): C of LIBSVM 2^-9, "
+            "3-fold cross-validation on the labeled rows (paper: 5 folds): C of LIBSVM 2^-9, "
             "2^-6, .. 2^9 (paper: 21 values); lam of the others 4, 1/4, 1/64, 1/1024 with lam' 1 "
             "(paper: 21 x 3); DA takes what TSVMlin chose: they have one objective; "
             "what is nearest to 1 wins a tie"
@@ -156,9 +156,9 @@ VARIANTS = {"QN, ratio of the labels": "QN-S3VM", "QN, true ratio": "QN-S3VM"}
 
 def ratio_split(seed, X, y, sizes, lam):
     """Test errors in % of QN with both ratios."""
-    labelled, unlabelled, test = three_way(y, sizes, seed)
-    rows, part = training(X, y, labelled, unlabelled)
-    ratios = float(y[labelled].mean()), float(y.mean())
+    labeled, unlabeled, test = three_way(y, sizes, seed)
+    rows, part = training(X, y, labeled, unlabeled)
+    ratios = float(y[labeled].mean()), float(y.mean())
     models = [QNS3VM(lam, 1.0, positive_ratio=ratio).fit(rows, part) for ratio in ratios]
     return [100 * error(model, X[test], y[test]) for model in models]
 
@@ -188,8 +188,8 @@ MOONS = {"noise 0.05": 0.05, "noise 0.10": 0.10, "noise 0.15": 0.15}
 def moons_split(seed, noise, sigmas, lams):
     """{method: (error in %, labels of the training rows)} the grid looked up on the test set."""
     X, y = dask.compute(*make_moons(1000, noise=noise, random_state=7))
-    labelled, unlabelled, test = three_way(y, (5, 495, 500), seed)
-    rows, part = training(X, y, labelled, unlabelled)
+    labeled, unlabeled, test = three_way(y, (5, 495, 500), seed)
+    rows, part = training(X, y, labeled, unlabeled)
     s = float(np.linalg.norm(np.ptp(rows, axis=0)))
     held = rows, part, X[test], y[test]
     svm_grid = {"estimator__gamma": [0.5 / (f * s) ** 2 for f in sigmas]}
@@ -237,7 +237,7 @@ SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 FIXED = 0.2
 
 
-def share_split(seed, n_labelled, n_unlabelled, n_rows, n_features, lam):
+def share_split(seed, n_labeled, n_unlabeled, n_rows, n_features, lam):
     """Test errors in % of the supervised and the semi-supervised method for one draw of G4C."""
     X, y = dask.compute(*make_g4c(n_rows, n_features, random_state=seed))
     order = np.random.default_rng(seed).permutation(len(y))
@@ -245,14 +245,14 @@ def share_split(seed, n_labelled, n_unlabelled, n_rows, n_features, lam):
     train, test = order[:half], order[half:]
     first = [train[y[train] == k][0] for k in (0, 1)]  # a label of either class at least
     train = np.concatenate([first, train[~np.isin(train, first)]])
-    used = train[: n_labelled + n_unlabelled]
-    part = np.where(np.arange(len(used)) < n_labelled, y[used], -1)
+    used = train[: n_labeled + n_unlabeled]
+    part = np.where(np.arange(len(used)) < n_labeled, y[used], -1)
     models = L2SVM(lam), QNS3VM(lam, positive_ratio=0.5)
     return [100 * error(model.fit(X[used], part), X[test], y[test]) for model in models]
 
 
 def figure_5(args):
-    """How many labels, and how many unlabelled rows, does it take."""
+    """How many labels, and how many unlabeled rows, does it take."""
     figure = Figure("000_figure_5", "Figure 5: G4C, share of the training rows", args.out,
                     x="% of the training rows", y="test error in %")  # fmt: skip
     splits = args.splits or (1 if args.quick else 10)
@@ -261,9 +261,9 @@ def figure_5(args):
     figure.say(f"{splits} draws of {n} rows and {d} columns; lam {lam}, lam' 1, true ratio;")
     figure.say("supervised: L2SVM (paper: LIBSVM, and parameters searched)")
     half = n // 2
-    for panel, share in product(("labelled", "unlabelled"), shares):
+    for panel, share in product(("labeled", "unlabeled"), shares):
         part, fixed = max(2, round(share * half)), round(FIXED * half)
-        sizes = (part, half - part) if panel == "labelled" else (fixed, part)
+        sizes = (part, half - part) if panel == "labeled" else (fixed, part)
         runs = np.array(over_splits(share_split, range(splits), args.jobs, *sizes, n, d, lam))
         for place, method in enumerate(("L2SVM", "QN-S3VM")):
             figure.add(f"{panel} rows vary", method, round(100 * share), runs[:, place])
@@ -293,9 +293,7 @@ def figure_6(args):
     ]
     if args.quick:
         sets = sets[:1]
-    figure.say(
-        "the sets of the last two panels are stand-ins (gcat, aut-avn); a tenth is labelled;"
-    )
+    figure.say("the sets of the last two panels are stand-ins (gcat, aut-avn); a tenth is labeled;")
     figure.say("UniverSVM is not in this package; the smaller of two times")
     for name in sets:
         try:
@@ -306,8 +304,8 @@ def figure_6(args):
         n = min(len(y), 4000)
         for share in (0.25, 0.5, 1.0):
             total = int(share * n / 2)
-            labelled, unlabelled, _ = three_way(y, (total // 10, total - total // 10, 0), 0)
-            rows, part = training(X, y, labelled, unlabelled)
+            labeled, unlabeled, _ = three_way(y, (total // 10, total - total // 10, 0), 0)
+            rows, part = training(X, y, labeled, unlabeled)
             for method, seconds in seconds_of(OURS, rows, part, float(y.mean())).items():
                 figure.add(name, method, total, [seconds])
     figure.draw()
@@ -318,7 +316,7 @@ def figure_7(args):
     figure = Figure("000_figure_7", "Figure 7: seconds of a fit on MNIST, lam = lam' = 1", args.out,
                     x="training rows", y="seconds")  # fmt: skip
     sizes, r = ((200,), 50) if args.quick else ((2000, 6000, 10_000), 2000)
-    figure.say(f"1 % labelled; QN with r: linear kernel through {r} random basis vectors, as the")
+    figure.say(f"1 % labeled; QN with r: linear kernel through {r} random basis vectors, as the")
     figure.say(f"paper; the others on all 784 columns; sizes {sizes} (paper: 2,000 .. 10,000)")
     for name, n in product(("G2C",) if args.quick else ("MNIST (1, 7)", "MNIST (3, 8)"), sizes):
         try:
@@ -326,8 +324,8 @@ def figure_7(args):
         except NotAtHand as why:
             figure.say(str(why))
             continue
-        labelled, unlabelled, _ = three_way(y, (n // 100, n - n // 100, 0), 0)
-        rows, part = training(X, y, labelled, unlabelled)
+        labeled, unlabeled, _ = three_way(y, (n // 100, n - n // 100, 0), 0)
+        rows, part = training(X, y, labeled, unlabeled)
         found = seconds_of(OURS, rows, part, float(y.mean()))
         subset = QNS3VM(
             1.0, 1.0, kernel="poly", degree=1, coef0=0.0, gamma=1.0, n_components=r,

@@ -1,12 +1,12 @@
 """Emara & Kantardzic, *Submodular Optimization for Efficient Semi-supervised SVMs*.
 
-Table II (accuracy on the unlabelled rows) and III (seconds) of QP-S3VM and S-QP-S3VM.
+Table II (accuracy on the unlabeled rows) and III (seconds) of QP-S3VM and S-QP-S3VM.
 
 python examples/papers/qp_s3vm.py                        # full mode, 10 splits (large sets fewer)
 python examples/papers/qp_s3vm.py --quick                # seconds
 python examples/papers/qp_s3vm.py --sets svmguide1 --splits 10 --no-center    # the paper's kernel
 
-Labels, C and C*/C are those of the paper's Table I, the ratio is the true one of the unlabelled
+Labels, C and C*/C are those of the paper's Table I, the ratio is the true one of the unlabeled
 rows. QP and S-QP are judged by the labels they found, others by predictions. The gradient TSVM is
 not in this package. w6a, news20.binary, real-sim and the draw of KDD-99 are not at hand.
 """
@@ -55,7 +55,7 @@ def models(n_labels, C, cost, ratio, center):
 
 
 def one_split(seed, X, y, row, center):
-    """{method: (accuracy in % on unlabelled rows, seconds)}."""
+    """{method: (accuracy in % on unlabeled rows, seconds)}."""
     _, n_labels, C, share, most, _ = row
     rows = np.arange(len(y))
     if most is not None and most < len(y):
@@ -76,7 +76,7 @@ def one_split(seed, X, y, row, center):
 
 def tables(args):
     """Tables II and III, filled side by side."""
-    accuracy = Table("003_table_II", "Table II: accuracy in % on the unlabelled rows", args.out,
+    accuracy = Table("003_table_II", "Table II: accuracy in % on the unlabeled rows", args.out,
                      digits=2, higher_is_better=True, extra=EXTRA)  # fmt: skip
     seconds = Table("003_table_III", "Table III: seconds", args.out, unit="s", digits=3,
                     extra=("SVM", *EXTRA))  # fmt: skip

@@ -1,7 +1,7 @@
 """Gieseke, Kramer, Airola, Pahikkala, *Efficient Recurrent Local Search Strategies for RLSC*.
 
 Tables 2 ("non-realistic": parameters by the test error, the true balance, tolerance 0.1) and 3
-("realistic": cross-validation on the labelled rows, their balance, 0.2), and Figures 6 (moons),
+("realistic": cross-validation on the labeled rows, their balance, 0.2), and Figures 6 (moons),
 7 (amount of data), 8 (the shortcut), 9 (basis vectors), 10 (large sets) of S2RLSC.
 
 python examples/papers/s2rlsc.py                         # full mode, about 10 minutes
@@ -48,10 +48,10 @@ class Plan:
 
 def one_split(seed, X, y, sizes, is_realistic, plan):
     """{method: test error in %} of one random split."""
-    labelled, unlabelled, test = three_way(y, sizes, seed)
-    rows, part = training(X, y, labelled, unlabelled)
+    labeled, unlabeled, test = three_way(y, sizes, seed)
+    rows, part = training(X, y, labeled, unlabeled)
     semi = S2RLSC(
-        positive_ratio=float(y[labelled].mean() if is_realistic else y.mean()),
+        positive_ratio=float(y[labeled].mean() if is_realistic else y.mean()),
         balance_tol=0.2 if is_realistic else 0.1,
         n_restarts=plan.restarts[0],
         population=plan.population,
@@ -87,7 +87,7 @@ def classification(args, number, is_realistic):
                   extra=extra)  # fmt: skip
     splits, plan = args.splits or (1 if args.quick else 5), Plan(args)
     table.say(f"{splits} splits (paper: 10); linear kernel; "
-              + ("ratio of the labelled rows, tolerance 0.2" if is_realistic
+              + ("ratio of the labeled rows, tolerance 0.2" if is_realistic
                  else "true ratio, tolerance 0.1; parameters by the test error"))  # fmt: skip
     table.say(
         f"lam and C 2^{np.log2(min(plan.lams)):.0f} .. 2^{np.log2(max(plan.lams)):.0f}, "
@@ -118,15 +118,15 @@ def table_2(args):
 
 
 def table_3(args):
-    """Parameters by cross-validation on the labelled rows."""
+    """Parameters by cross-validation on the labeled rows."""
     classification(args, 3, True)
 
 
 def moons_split(seed, sigmas, lams):
     """{method: (error in %, labels of the training rows)}, the grid looked up on the test set."""
     X, y = dask.compute(*make_moons(200, noise=0.1, random_state=3))
-    labelled, unlabelled, test = three_way(y, (5, 95, 100), seed)
-    rows, part = training(X, y, labelled, unlabelled)
+    labeled, unlabeled, test = three_way(y, (5, 95, 100), seed)
+    rows, part = training(X, y, labeled, unlabeled)
     s = float(np.linalg.norm(np.ptp(rows, axis=0)))
     held = rows, part, X[test], y[test]
     widths = {"sigma": [f * s for f in sigmas], "lam": list(lams)}
@@ -168,12 +168,12 @@ def figure_6(args):
     scatter("001_figure_6", args.out, panels)
 
 
-def share_split(seed, make, n_labelled, n_unlabelled, n, d, lams, search):
+def share_split(seed, make, n_labeled, n_unlabeled, n, d, lams, search):
     """Test errors in % of RLSC and S2RLSC, parameters by the test error."""
     X, y = dask.compute(*make(n, d, random_state=seed))
-    labelled, unlabelled, test = three_way(y, (n_labelled, n_unlabelled, n // 2), seed)
-    rows, part = training(X, y, labelled, unlabelled)
-    supervised = rlsc_path(rows[:n_labelled], part[:n_labelled], lams)
+    labeled, unlabeled, test = three_way(y, (n_labeled, n_unlabeled, n // 2), seed)
+    rows, part = training(X, y, labeled, unlabeled)
+    supervised = rlsc_path(rows[:n_labeled], part[:n_labeled], lams)
     semi = s2rlsc_path(rows, part, lams, positive_ratio=float(y.mean()), **search, random_state=0)
     return [
         100 * min(error(model, X[test], y[test]) for model in models)
@@ -182,7 +182,7 @@ def share_split(seed, make, n_labelled, n_unlabelled, n, d, lams, search):
 
 
 def figure_7(args):
-    """How many labels, and how many unlabelled rows, does it take."""
+    """How many labels, and how many unlabeled rows, does it take."""
     figure = Figure("001_figure_7", "Figure 7: share of the training rows", args.out,
                     x="% of the training rows", y="test error in %")  # fmt: skip
     splits = args.splits or (1 if args.quick else 5)
@@ -194,10 +194,10 @@ def figure_7(args):
                "error, lam' 1; best of 10, (1+1)-EA (paper: (5+25))")  # fmt: skip
     half = n // 2
     for (title, make), panel, share in product(
-        {"G2C": make_g2c, "G4C": make_g4c}.items(), ("labelled", "unlabelled"), shares
+        {"G2C": make_g2c, "G4C": make_g4c}.items(), ("labeled", "unlabeled"), shares
     ):
         part, fixed = max(4, round(share * half)), round(0.2 * half)
-        sizes = (part, half - part) if panel == "labelled" else (fixed, part)
+        sizes = (part, half - part) if panel == "labeled" else (fixed, part)
         runs = np.array(
             over_splits(share_split, range(splits), args.jobs, make, *sizes, n, d, lams, search)
         )
@@ -227,10 +227,10 @@ LANDMARKS = {"kernel": "poly", "degree": 1, "coef0": 0.0, "gamma": 1.0, "random_
 
 def basis_split(seed, X, y, sizes, r, restarts):
     """Test error in % with r basis vectors."""
-    labelled, unlabelled, test = three_way(y, sizes, seed)
-    rows, part = training(X, y, labelled, unlabelled)
+    labeled, unlabeled, test = three_way(y, sizes, seed)
+    rows, part = training(X, y, labeled, unlabeled)
     model = S2RLSC(
-        1.0, 1.0, positive_ratio=float(y[labelled].mean()), balance_tol=0.2, n_components=r,
+        1.0, 1.0, positive_ratio=float(y[labeled].mean()), balance_tol=0.2, n_components=r,
         n_restarts=restarts, population=(1, 1), **LANDMARKS,
     )  # fmt: skip
     return 100 * error(model.fit(rows, part), X[test], y[test])
@@ -247,7 +247,7 @@ def figure_9(args):
     if args.quick:
         sets, shares, restarts = {"G2C": (25, 225, 250)}, (0.02, 0.1), 5
     figure.say(f"{splits} splits; lam = lam' = 1, linear kernel, (1+1)-EA, best of {restarts},"
-               " ratio of the labelled rows (4 % of the training rows)")  # fmt: skip
+               " ratio of the labeled rows (4 % of the training rows)")  # fmt: skip
     for (name, sizes), share in product(sets.items(), shares):
         try:
             X, y = load(name, args.data)
@@ -267,10 +267,8 @@ def figure_10(args):
     name, sizes, r = "MNIST (1, 7)", (500, 1000, 2000, 3000, 4000, 5000), 100
     if args.quick:
         name, sizes, r = "G2C", (250,), 20
-    figure.say(
-        f"1 % labelled (at least 4), r = {r}, lam = lam' = 1, (1+1)-EA, best of 50, ratio of"
-    )
-    figure.say("the labelled rows, tolerance 0.2; once more: the first fit may compile")
+    figure.say(f"1 % labeled (at least 4), r = {r}, lam = lam' = 1, (1+1)-EA, best of 50, ratio of")
+    figure.say("the labeled rows, tolerance 0.2; once more: the first fit may compile")
     for n in sizes:
         try:
             X, y = load(name, args.data)
@@ -278,10 +276,10 @@ def figure_10(args):
             figure.say(str(why))
             break
         few = max(4, n // 100)
-        labelled, unlabelled, test = three_way(y, (few, n - few, n), 0)
-        rows, part = training(X, y, labelled, unlabelled)
+        labeled, unlabeled, test = three_way(y, (few, n - few, n), 0)
+        rows, part = training(X, y, labeled, unlabeled)
         model = S2RLSC(
-            1.0, 1.0, positive_ratio=float(y[labelled].mean()), balance_tol=0.2, n_components=r,
+            1.0, 1.0, positive_ratio=float(y[labeled].mean()), balance_tol=0.2, n_components=r,
             population=(1, 1), **LANDMARKS,
         )  # fmt: skip
         figure.add("seconds", "S2RLSC", n, [min(timed(model, rows, part)[1] for _ in range(2))])

@@ -1,10 +1,10 @@
-"""Which rows are labelled, unlabelled and for testing."""
+"""Which rows are labeled, unlabeled and for testing."""
 
 import numpy as np
 
 
 def three_way(y, sizes, seed):
-    """Random rows to be labelled, unlabelled and tested on; both classes twice among the first."""
+    """Random rows to be labeled, unlabeled and tested on; both classes twice among the first."""
     rng = np.random.default_rng(seed)
     if sum(sizes) > len(y):
         raise ValueError(f"sizes {sizes} need {sum(sizes)} rows, there are {len(y)}")
@@ -17,7 +17,7 @@ def three_way(y, sizes, seed):
 
 
 def draw(y, n_labels, seed):
-    """Random rows to be labelled, some of each class."""
+    """Random rows to be labeled, some of each class."""
     rng = np.random.default_rng(seed)
     n_classes = len(np.unique(y))
     while True:
@@ -26,19 +26,19 @@ def draw(y, n_labels, seed):
             return chosen
 
 
-def marked(y, labelled):
+def marked(y, labeled):
     """Labels of some rows, -1 for the others."""
     few = np.full(len(y), -1)
-    few[labelled] = y[labelled]
+    few[labeled] = y[labeled]
     return few
 
 
-def training(X, y, labelled, unlabelled):
+def training(X, y, labeled, unlabeled):
     """Rows of a split to train on, and their marks."""
-    rows = np.concatenate([labelled, unlabelled])
-    return X[rows], np.concatenate([y[labelled], np.full(len(unlabelled), -1)])
+    rows = np.concatenate([labeled, unlabeled])
+    return X[rows], np.concatenate([y[labeled], np.full(len(unlabeled), -1)])
 
 
 def given(found, part):
-    """Labels that were found, but those of labelled rows as they were given."""
+    """Labels that were found, but those of labeled rows as they were given."""
     return np.where(part >= 0, part, found)

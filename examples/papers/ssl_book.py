@@ -1,13 +1,13 @@
 """All methods on the sets that come with published splits: SSL book, g50c, uspst, pcmac.
 
-Error in % on the unlabelled rows of every published split. No single paper has this table; nothing
+Error in % on the unlabeled rows of every published split. No single paper has this table; nothing
 here is searched for: the same parameters everywhere, a linear and an RBF kernel.
 
 python examples/papers/ssl_book.py                       # full mode, about 10 minutes
 python examples/papers/ssl_book.py --quick               # seconds
 python examples/papers/ssl_book.py --sets "ssl9 Text" --splits 12 --only linear
 
-`positive_ratio` is the true one of the unlabelled rows, as Chapelle et al. (2008) had it. The RBF
+`positive_ratio` is the true one of the unlabeled rows, as Chapelle et al. (2008) had it. The RBF
 kernel has the median distance of 500 rows as its width, and runs through 300 landmarks.
 """
 
@@ -40,7 +40,7 @@ def median_distance(X):
 
 
 def make(method, kernel, sigma, n_labels, ratio):
-    """An estimator with the parameters that all sets share: C = 1 for every labelled row."""
+    """An estimator with the parameters that all sets share: C = 1 for every labeled row."""
     lam = 1.0 / n_labels
     gamma = "scale" if sigma is None else 0.5 / sigma**2
     ours = {"kernel": kernel}
@@ -65,7 +65,7 @@ def make(method, kernel, sigma, n_labels, ratio):
 
 
 def one_split(number, X, y, splits, kernel, sigma, methods):
-    """{method: (error in % on unlabelled rows, seconds)} of one published split."""
+    """{method: (error in % on unlabeled rows, seconds)} of one published split."""
     few = marked(y, splits[number])
     free = few < 0
     binary = len(np.unique(y)) == 2
@@ -84,16 +84,16 @@ def one_split(number, X, y, splits, kernel, sigma, methods):
 def table(args, kernel):
     """All methods, all sets, one kernel."""
     made = Table(f"ssl_book_{kernel}", f"Published splits, {kernel} kernel: error in % on"
-                 " unlabelled rows", args.out, extra=METHODS)  # fmt: skip
+                 " unlabeled rows", args.out, extra=METHODS)  # fmt: skip
     made.say(
-        "C = 1 for each labelled row (lam = 1/l), lam' 1, C* 0.1, confidence 0.7, S2RLSC best of"
+        "C = 1 for each labeled row (lam = 1/l), lam' 1, C* 0.1, confidence 0.7, S2RLSC best of"
     )
     made.say("10; true ratio for two classes, that of the labels for more; columns as they come")
     used = "one" if args.quick else f"the first {args.splits}" if args.splits else "all (12 or 10)"
     made.say(f"published splits: {used}, of SecStr one; SecStr: no graphs; DA: two classes alone")
     if kernel == "rbf":
         made.say(
-            "text and SecStr: the linear kernel alone; label propagation: graph of 6 neighbours"
+            "text and SecStr: the linear kernel alone; label propagation: graph of 6 neighbors"
         )
     for name in FILES:
         why = excuse(name, name, args, QUICK_SETS)

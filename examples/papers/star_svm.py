@@ -6,9 +6,9 @@ python examples/papers/star_svm.py                       # full mode: 15 draws o
 python examples/papers/star_svm.py --quick               # seconds
 python examples/papers/star_svm.py --sets Glass4 Ecoli --splits 5 --scaling range
 
-RBF kernel of width 1, C = 1, confidence 0.7 for all sets, the ratio of the labelled rows, as in the
+RBF kernel of width 1, C = 1, confidence 0.7 for all sets, the ratio of the labeled rows, as in the
 paper. It does not say how columns were scaled: mean 0 and variance 1 here, or [0, 1]. GFHF is
-scikit-learn's label propagation and LGC its label spreading, on a graph of 6 neighbours; GGMC,
+scikit-learn's label propagation and LGC its label spreading, on a graph of 6 neighbors; GGMC,
 LapSVM and WellSVM are not in this package. Beside them: an SVM, RLSC and self-training.
 """
 
@@ -44,7 +44,7 @@ def scaled(X, how):
 
 
 def graph_of(X):
-    """Symmetric graph of 6 neighbours."""
+    """Symmetric graph of 6 neighbors."""
     graph = kneighbors_graph(X, 6, include_self=True)
     return graph.maximum(graph.T)
 

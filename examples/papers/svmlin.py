@@ -1,6 +1,6 @@
 """Sindhwani & Keerthi, *Newton Methods for Fast Solution of Semi-supervised Linear SVMs* (SVMlin).
 
-Tables 1.2 and 1.3 (objective), 1.4 and 1.5 (error on the unlabelled rows), 1.6 and 1.7 (minutes) of
+Tables 1.2 and 1.3 (objective), 1.4 and 1.5 (error on the unlabeled rows), 1.6 and 1.7 (minutes) of
 TSVM with multiple switching, DA and the supervised SVM on large sets; Figures 1.3 to 1.6:
 objective, test error, the same beside the SVM, and seconds over the number of labels, on four
 text sets.
@@ -11,7 +11,7 @@ python examples/papers/svmlin.py --only "table 1.5" "table 1.7"
 
 As in the paper: lam 0.001, lam' 1 (10 on aut-avn and ccat and what stands in for them), the true
 class ratio, no search. RCV1 in full, aut-avn and real-sim are not at hand. In their place: the
-2,316 documents of RCV1 that are, IMDB (50,000 labelled and 50,000 unlabelled reviews), generated
+2,316 documents of RCV1 that are, IMDB (50,000 labeled and 50,000 unlabeled reviews), generated
 rows in the shape of RCV1 (a tenth of its size), and groups of 20 newsgroups; of kdd99
 805,050 rows.
 """
@@ -30,7 +30,7 @@ from dask_s3vm import DAS3VM, L2SVM, TSVM
 LAM = 1e-3
 QUICK_SETS = ("gcat, 2,316 documents",)
 
-#: Rows of our own beside those of the tables: set, labels, share of the unlabelled rows, lam'.
+#: Rows of our own beside those of the tables: set, labels, share of the unlabeled rows, lam'.
 STAND_INS = (
     ("ccat, 2,316 documents", 100, 0.5, 10.0),
     ("ccat, 2,316 documents", 100, 1.0, 10.0),
@@ -49,15 +49,15 @@ INTRUSIONS = (("kdd99, 805,050 rows", 1000, 1.0, 1.0),)
 
 
 def measure(name, n_labels, share, weight, folder):
-    """{method: (objective, error in % on unlabelled rows, minutes)}, and the number of those."""
+    """{method: (objective, error in % on unlabeled rows, minutes)}, and the number of those."""
     X, y = load(name, folder)
     rng = np.random.default_rng(0)
     with_label = np.flatnonzero(y >= 0)
-    labelled = with_label[draw(y[with_label], n_labels, 0)]
-    others = np.setdiff1d(np.arange(len(y)), labelled)
+    labeled = with_label[draw(y[with_label], n_labels, 0)]
+    others = np.setdiff1d(np.arange(len(y)), labeled)
     if share < 1.0:
         others = np.sort(rng.choice(others, int(share * len(others)), replace=False))
-    rows, part = training(X, y, labelled, others)
+    rows, part = training(X, y, labeled, others)
     truth = y[others]
     ratio = float(truth[truth >= 0].mean())
     models = {
@@ -96,7 +96,7 @@ def large_table(args, name, title, place, stand_ins, **more):
     """One of Tables 1.2 to 1.7; place: 0 objective, 1 error, 2 minutes."""
     table = Table(name, title, args.out, **more)
     table.say("lam 0.001, lam' 1 (10 for ccat), true ratio, one split as in the paper; bias: one")
-    table.say("more column; objective: as in eq. 1.7, per labelled and per unlabelled row")
+    table.say("more column; objective: as in eq. 1.7, per labeled and per unlabeled row")
     for key in table.paper:
         table.miss(key, missing(key[0], args.data))
     for where in stand_ins:
@@ -105,8 +105,8 @@ def large_table(args, name, title, place, stand_ins, **more):
         if why:
             table.miss(key, why)
             continue
-        found, n_unlabelled = measured(where, args)
-        key = (*key, n_unlabelled)
+        found, n_unlabeled = measured(where, args)
+        key = (*key, n_unlabeled)
         table.add(key, {m: [found[m][place]] for m in table.methods})
     table.finish()
 
@@ -125,13 +125,13 @@ def table_13(args):
 
 def table_14(args):
     """Error on text."""
-    large_table(args, "002_table_1.4", "Table 1.4: error in % on unlabelled rows", 1, STAND_INS,
+    large_table(args, "002_table_1.4", "Table 1.4: error in % on unlabeled rows", 1, STAND_INS,
                 digits=2)  # fmt: skip
 
 
 def table_15(args):
     """Error on intrusions."""
-    large_table(args, "002_table_1.5", "Table 1.5: error in % on unlabelled rows", 1, INTRUSIONS,
+    large_table(args, "002_table_1.5", "Table 1.5: error in % on unlabeled rows", 1, INTRUSIONS,
                 digits=2)  # fmt: skip
 
 
@@ -158,8 +158,8 @@ def curve_split(seed, X, y, n_labels, weight, methods):
     """{method: (objective, test error in %, seconds)} of a split, a quarter for testing."""
     quarter = len(y) // 4
     sizes = (n_labels, len(y) - quarter - n_labels, quarter)
-    labelled, unlabelled, test = three_way(y, sizes, seed)
-    rows, part = training(X, y, labelled, unlabelled)
+    labeled, unlabeled, test = three_way(y, sizes, seed)
+    rows, part = training(X, y, labeled, unlabeled)
     ratio = float(y.mean())
     makers = {
         "DA": lambda: DAS3VM(LAM, weight, positive_ratio=ratio),

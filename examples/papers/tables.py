@@ -97,7 +97,7 @@ class Cell:
 
 
 def label(key):
-    """Words for a key: the set, and the numbers of labelled, unlabelled and test rows."""
+    """Words for a key: the set, and the numbers of labeled, unlabeled and test rows."""
     name, *sizes = key if isinstance(key, tuple) else (key,)
     return " ".join([str(name), *(f"{k}={v}" for k, v in zip("lut", sizes, strict=False))])
 

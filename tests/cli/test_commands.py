@@ -52,7 +52,7 @@ def text_file(rows, tmp_path_factory):
     return path
 
 
-def test_demo_shows_what_unlabelled_rows_are_good_for():
+def test_demo_shows_what_unlabeled_rows_are_good_for():
     few, tsvm, da, all_labels = rows_of(run("demo", "--rows", 6000, "--json"))
     assert [row["method"] for row in (few, tsvm, da)] == ["L2SVM", "TSVM", "DAS3VM"]
     assert few["labels"] == tsvm["labels"] == 100
@@ -94,7 +94,7 @@ def test_train_predict_evaluate_svmlight(rows, text_file, tmp_path):
     assert scores[-1]["error_%"] == pytest.approx(100 * (1 - expected.score(X, y)))
 
 
-def test_train_reads_npz_and_leaves_out_unlabelled_rows(rows, tmp_path):
+def test_train_reads_npz_and_leaves_out_unlabeled_rows(rows, tmp_path):
     X, y = rows
     partial = np.where(np.arange(600) % 3 == 0, y, 0)
     np.savez(
@@ -121,7 +121,7 @@ def test_train_reads_npz_and_leaves_out_unlabelled_rows(rows, tmp_path):
     ("method", "counted"),
     [("tsvm", "cg_steps"), ("da", "evaluations"), ("qn", "evaluations"), ("s2rlsc", "flips")],
 )
-def test_train_with_unlabelled_rows(method, counted, tmp_path):
+def test_train_with_unlabeled_rows(method, counted, tmp_path):
     X, y = dask.compute(*make_g2c(n_rows=400, n_features=20))
     partial = np.where(np.arange(400) < 10, 2 * y.astype(int) - 1, 0)
     np.savez(tmp_path / "rows.npz", X=X, y=partial)

@@ -22,7 +22,7 @@ def svmlin(few):
 
 
 @pytest.fixture
-def unlabelled_rows(g2c, tmp_path):
+def unlabeled_rows(g2c, tmp_path):
     np.savez(tmp_path / "rows.npz", X=g2c[0])
     return tmp_path / "rows.npz"
 
@@ -35,7 +35,7 @@ def train(rows, labels, tmp_path, *more):
 
 
 @pytest.mark.parametrize("kind", ["svmlin", "marked", "npy", "words", "gz"])
-def test_a_file_of_labels(kind, g2c, unlabelled_rows, tmp_path):
+def test_a_file_of_labels(kind, g2c, unlabeled_rows, tmp_path):
     X, _, few = g2c
     path, more = tmp_path / "labels.txt", []
     if kind == "svmlin":
@@ -53,7 +53,7 @@ def test_a_file_of_labels(kind, g2c, unlabelled_rows, tmp_path):
         words = np.array(["ham", "spam", "?"])[few]
         path.write_text("\r\n".join(words) + "\r\n\n")
         more = ["--unlabeled", "?"]
-    done = train(unlabelled_rows, path, tmp_path, *more)
+    done = train(unlabeled_rows, path, tmp_path, *more)
     assert done.exit_code == 0, done.output
     expected = TSVM(lam=0.01, positive_ratio=0.5).fit(X, few)
     model = load_model(tmp_path / "m.npz")
@@ -69,31 +69,31 @@ def test_a_file_of_labels(kind, g2c, unlabelled_rows, tmp_path):
     ("text", "code", "words"),
     [
         ("1\n-1\n", 65, ["labels.txt has 2 labels, but there are 300 rows"]),
-        ("1\n2\n" + 298 * "0\n", 65, ["beyond -1, 0 (unlabelled) and +1", "--unlabeled"]),
+        ("1\n2\n" + 298 * "0\n", 65, ["beyond -1, 0 (unlabeled) and +1", "--unlabeled"]),
         ("a\nb\n" + 298 * "?\n", 65, ["words", "--unlabeled"]),
         ("1\nx\n", 65, ["labels.txt, line 2", "'x'", "a number"]),
         ("1\n\n-1\n", 65, ["labels.txt, line 2", "''"]),
         ("1\nnan\n", 65, ["labels.txt, line 2", "'nan'"]),
         ("1 2\n1 2\n", 65, ["--unlabeled"]),
         ("", 65, ["labels.txt has no labels"]),
-        (300 * "0\n", 65, ["no labelled row"]),
+        (300 * "0\n", 65, ["no labeled row"]),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(text, code, words, unlabelled_rows, tmp_path):
+def test_labels_that_do_not_fit_are_refused(text, code, words, unlabeled_rows, tmp_path):
     path = tmp_path / "labels.txt"
     path.write_text(text)
-    done = train(unlabelled_rows, path, tmp_path)
+    done = train(unlabeled_rows, path, tmp_path)
     assert done.exit_code == code, done.output
     for word in words:
         assert word in done.output
     assert not (tmp_path / "m.npz").exists()
 
 
-def test_labels_that_are_missing(unlabelled_rows, tmp_path):
-    done = train(unlabelled_rows, tmp_path / "absent.txt", tmp_path)
+def test_labels_that_are_missing(unlabeled_rows, tmp_path):
+    done = train(unlabeled_rows, tmp_path / "absent.txt", tmp_path)
     assert done.exit_code == 65
     assert "absent.txt" in done.output
-    done = run("train", unlabelled_rows, "--nworkers", 0)
+    done = run("train", unlabeled_rows, "--nworkers", 0)
     assert done.exit_code == 65
     assert "--labels" in done.output
 
@@ -186,10 +186,10 @@ def test_blocks_come_in_order_with_the_labels_of_the_method(kind, lazy):
     assert facts.n_unlabeled == apart.sum()
     assert facts.stored == X.nnz
     assert dict(facts.labels) == {k: int((few == k).sum()) for k in range(3)}
-    for counted, part in ((facts.labelled, ~apart), (facts.unlabelled, apart)):
+    for counted, part in ((facts.labeled, ~apart), (facts.unlabeled, apart)):
         values = model.decision_function(X[np.flatnonzero(part)])
         assert np.array_equal(counted, np.histogram(values, EDGES)[0])
-    assert facts.labelled.sum() + facts.unlabelled.sum() + facts.beyond == 3 * 210
+    assert facts.labeled.sum() + facts.unlabeled.sum() + facts.beyond == 3 * 210
 
 
 def test_lazy_blocks_are_read_once_and_few_at_a_time(g2c):
@@ -254,16 +254,14 @@ def test_places_that_cannot_be_written_are_refused_first(option, value, words, g
 
 def test_files_of_svmlin_rows_and_labels_apart(g2c, tmp_path):
     X, _, few = g2c
-    labelled, bare = tmp_path / "labelled.svm", tmp_path / "rows.svm"
-    dump_svmlight_file(X, svmlin(few), str(labelled), zero_based=False)
-    bare.write_text(
-        "".join(line.split(" ", 1)[1] for line in labelled.read_text().splitlines(True))
-    )
+    labeled, bare = tmp_path / "labeled.svm", tmp_path / "rows.svm"
+    dump_svmlight_file(X, svmlin(few), str(labeled), zero_based=False)
+    bare.write_text("".join(line.split(" ", 1)[1] for line in labeled.read_text().splitlines(True)))
     labels = tmp_path / "labels.txt"
     np.savetxt(labels, svmlin(few), fmt="%d")
     assert train(bare, labels, tmp_path).exit_code == 0
     model = load_model(tmp_path / "m.npz")
-    done = run("train", labelled, "--unlabeled", 0, "--method", "tsvm", "--positive-ratio", 0.5,
+    done = run("train", labeled, "--unlabeled", 0, "--method", "tsvm", "--positive-ratio", 0.5,
                "--lam", 0.01, "--nworkers", 0, "--model", tmp_path / "n.npz")  # fmt: skip
     assert done.exit_code == 0, done.output
     assert np.array_equal(model.coef_, load_model(tmp_path / "n.npz").coef_)

@@ -45,15 +45,15 @@ def test_the_folder_holds_history_facts_and_pictures(directory, g2c):
     assert facts["parameters"]["lam"] == 0.01
     assert facts["exit"] == {"code": 0, "reason": "done"}
     assert facts["data"]["rows"] == 300
-    assert facts["data"]["unlabelled_rows"] == 288
+    assert facts["data"]["unlabeled_rows"] == 288
     counts = {str(label): int((few == label).sum()) for label in (0, 1)}
-    assert facts["data"]["labelled_rows"] == counts
+    assert facts["data"]["labeled_rows"] == counts
     assert facts["result"]["objective"] == model.objective_
     assert facts["environment"]["packages"]["numpy"] == np.__version__
     assert facts["cluster"]["kind"] == "threads of this process"
     outputs, edges = model.decision_function(X[few == -1]), facts["outputs"]["edges"]
-    assert facts["outputs"]["unlabelled"] == np.histogram(outputs, edges)[0].tolist()
-    assert sum(facts["outputs"]["unlabelled"]) == 288
+    assert facts["outputs"]["unlabeled"] == np.histogram(outputs, edges)[0].tolist()
+    assert sum(facts["outputs"]["unlabeled"]) == 288
     drawn = {path.name for path in (directory / "plots").iterdir()}
     names = ("objective", "annealing", "switches", "outputs")
     assert drawn == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}

@@ -25,16 +25,16 @@ def told(done):
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """A table of flowers, whose kind follows from colour and length."""
+    """A table of flowers, whose kind follows from color and length."""
     rng = np.random.default_rng(5)
     rows = []
     for _ in range(400):
-        colour = str(rng.choice(["red", "blue", "white"]))
-        length = rng.normal(3.0 if colour == "red" else 1.0, 0.4)
-        rows.append([f"{length:.3f}", colour, "rose" if length > 2 else "violet"])
+        color = str(rng.choice(["red", "blue", "white"]))
+        length = rng.normal(3.0 if color == "red" else 1.0, 0.4)
+        rows.append([f"{length:.3f}", color, "rose" if length > 2 else "violet"])
     path = tmp_path_factory.mktemp("flowers") / "flowers.csv"
     with path.open("w", newline="") as stream:
-        csv.writer(stream).writerows([["length", "colour", "kind"], *rows])
+        csv.writer(stream).writerows([["length", "color", "kind"], *rows])
     return path, rows
 
 
@@ -46,7 +46,7 @@ def test_train_predict_evaluate(table, tmp_path):
     assert (row["rows"], row["features"]) == (400, 4)
     assert load_model(model).encoder_.categories_ == [None, ("blue", "red", "white")]
     new = tmp_path / "new.csv"
-    new.write_text("colour,length\n" + "".join(f"{c},{x}\n" for x, c, _ in rows[:50]))
+    new.write_text("color,length\n" + "".join(f"{c},{x}\n" for x, c, _ in rows[:50]))
     assert run("predict", model, new, "--output", found).exit_code == 0
     assert np.mean(np.loadtxt(found, dtype=str) == [kind for _, _, kind in rows[:50]]) > 0.95
     scores = told(run("evaluate", model, path, "--json"))
@@ -151,7 +151,7 @@ def test_a_label_that_the_model_does_not_know(table, tmp_path):
     model = tmp_path / "m.npz"
     told(run("train", table[0], "--label-column", "kind", "--model", model, "--quiet", "--json"))
     path = tmp_path / "t.csv"
-    path.write_text("length,colour,kind\n1,red,rose\n2,blue,tulip\n")
+    path.write_text("length,color,kind\n1,red,rose\n2,blue,tulip\n")
     done = run("evaluate", model, path)
     assert done.exit_code == 65
     assert f"{path}, line 3: the label in 'kind' is none of rose, violet" in done.output

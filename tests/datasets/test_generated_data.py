@@ -157,7 +157,7 @@ def test_text_columns_are_skewed_and_scrambled(text):
     assert abs(np.corrcoef(np.arange(len(held)), held)[0, 1]) < 0.03
 
 
-def test_text_values_favour_rare_and_repeated_words(text):
+def test_text_values_favor_rare_and_repeated_words(text):
     x, _ = text
     held = np.bincount(x.indices, minlength=x.shape[1])[x.indices]
     assert x.data[held > 2000].mean() < 0.6 * x.data[held < 20].mean()

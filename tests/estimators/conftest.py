@@ -6,5 +6,5 @@ from transductive_cases import clusters
 
 @pytest.fixture(scope="module")
 def small():
-    """Two clusters, ten of 120 rows labelled."""
+    """Two clusters, ten of 120 rows labeled."""
     return clusters()

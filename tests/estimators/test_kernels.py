@@ -18,7 +18,7 @@ every = pytest.mark.parametrize("kind", [L2SVM, TSVM, DAS3VM, QNS3VM])
 
 
 def dual_minimum(K, y, lam):
-    """Minimise over c and b by the representer theorem: f = K c + b, |f|^2 = c.K.c, b^2 added."""
+    """Minimize over c and b by the representer theorem: f = K c + b, |f|^2 = c.K.c, b^2 added."""
 
     def value(v):
         c, b = v[:-1], v[-1]
@@ -83,7 +83,7 @@ def test_a_linear_kernel_by_way_of_landmarks_is_the_linear_method(kind):
 
 
 @each
-def test_unlabelled_rows_show_where_the_moons_are(kind):
+def test_unlabeled_rows_show_where_the_moons_are(kind):
     errors = []
     for seed in range(5):
         X, y = make_moons(n_rows=300, random_state=seed)

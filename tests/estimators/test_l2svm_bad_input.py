@@ -42,8 +42,8 @@ def test_y_must_be_finite(bad, wrap, rows):
 
 
 @pytest.mark.parametrize("wrap", [np.asarray, lazy])
-def test_some_row_must_be_labelled(wrap):
-    with pytest.raises(ValueError, match="y has no labelled row: every entry is -1"):
+def test_some_row_must_be_labeled(wrap):
+    with pytest.raises(ValueError, match="y has no labeled row: every entry is -1"):
         L2SVM().fit(wrap(X), wrap(np.full(40, -1)))
 
 
@@ -140,7 +140,7 @@ def test_y_must_have_one_dimension(wrap):
     ("weight", "message"),
     [
         (np.where(np.arange(40) == 35, -0.5, 1.0), "sample_weight must not be negative, got -0.5"),
-        (np.zeros(40), "sample_weight is zero on every labelled row"),
+        (np.zeros(40), "sample_weight is zero on every labeled row"),
         (np.ones(39), "sample_weight does not fit X"),
         (Y.astype(float), "sample_weight leaves fewer than two classes"),
         (spoiled(np.ones(40), np.nan), "sample_weight contains NaN"),

@@ -1,4 +1,4 @@
-"""Labels: classes, marks of unlabelled rows, and what may be written for them."""
+"""Labels: classes, marks of unlabeled rows, and what may be written for them."""
 
 import dask.array as da
 import numpy as np
@@ -9,7 +9,7 @@ from dask_s3vm import L2SVM
 
 @pytest.fixture
 def partly(make_rows):
-    """Rows, classes 0 and 1, and which rows are labelled."""
+    """Rows, classes 0 and 1, and which rows are labeled."""
     X, y = make_rows(200, 8, seed=6, density=0.8)
     return X, y, np.random.default_rng(0).random(200) < 0.5
 
@@ -25,7 +25,7 @@ def fit(X, y, **params):
 
 @pytest.mark.parametrize("mark", [-1, 7, -5])
 @pytest.mark.parametrize("lazy", [False, True])
-def test_unlabelled_rows_are_left_out(partly, mark, lazy):
+def test_unlabeled_rows_are_left_out(partly, mark, lazy):
     X, y, on = partly
     marked = np.where(on, y, mark)
     marked = da.from_array(marked, chunks=33) if lazy else marked

@@ -24,7 +24,7 @@ offsets = pytest.mark.parametrize("offset", OFFSETS)
 
 
 def paper_value(f, y, square, lam, lam_u, weight=None):
-    """Objective (4) from the outputs; y in {0, 1}, -1 where unlabelled."""
+    """Objective (4) from the outputs; y in {0, 1}, -1 where unlabeled."""
     weight = np.ones(len(y)) if weight is None else weight
     lab = y >= 0
     known = np.logaddexp(0, 20 * (1 - (2 * y - 1) * f)) / 20
@@ -60,12 +60,12 @@ def test_what_is_found_is_a_local_minimum(small, offset):
     """scipy, from there, finds nothing better and stays."""
     X, _, y = small
     model = QNS3VM(0.01, 0.7, positive_ratio=0.5, tol=1e-12, **OFFSETS[offset]).fit(X, y)
-    centred = X - (0.0 if offset == "none" else X[y < 0].mean(axis=0))
+    centered = X - (0.0 if offset == "none" else X[y < 0].mean(axis=0))
 
     def value(v):
-        return paper_value(centred @ v[:-1] + v[-1], y, v[:-1] @ v[:-1], 0.01, 0.7)
+        return paper_value(centered @ v[:-1] + v[-1], y, v[:-1] @ v[:-1], 0.01, 0.7)
 
-    level = model.intercept_[0] + (X - centred)[0] @ model.coef_[0]
+    level = model.intercept_[0] + (X - centered)[0] @ model.coef_[0]
     start = np.append(model.coef_[0], level)
     if offset == "free":
         found = minimize(value, start, options={"gtol": 1e-7})
@@ -80,14 +80,14 @@ def test_what_is_found_is_a_local_minimum(small, offset):
 def test_centering_of_sparse_rows_is_that_of_dense_rows(small):
     X, _, y = small
     thin = np.where(np.abs(X) < 0.7, 0.0, X + 1.0)
-    centred = thin - thin[y < 0].mean(axis=0)
+    centered = thin - thin[y < 0].mean(axis=0)
     params = {"positive_ratio": 0.4, "tol": 1e-11}
     model = QNS3VM(0.01, **params).fit(sp.csr_array(thin), y)
-    wanted = QNS3VM(0.01, **params).fit(centred, y)
+    wanted = QNS3VM(0.01, **params).fit(centered, y)
     assert model.objective_ == pytest.approx(wanted.objective_, rel=1e-9)
     np.testing.assert_allclose(model.coef_, wanted.coef_, atol=1e-4)
     np.testing.assert_allclose(
-        model.decision_function(thin), wanted.decision_function(centred), atol=1e-4
+        model.decision_function(thin), wanted.decision_function(centered), atol=1e-4
     )
 
 
@@ -108,7 +108,7 @@ def test_columns_of_any_size(small, scale):
 
 
 def supervised_minimum(X, y, lam, level=None):
-    """Minimise over w, and over b where no level is given."""
+    """Minimize over w, and over b where no level is given."""
     signs = 2.0 * y - 1.0
 
     def value(v):
@@ -118,21 +118,21 @@ def supervised_minimum(X, y, lam, level=None):
     return minimize(value, np.zeros(X.shape[1] + 1), options={"gtol": 1e-8}).fun
 
 
-def test_without_unlabelled_rows_it_warns_and_the_offset_is_free(small):
+def test_without_unlabeled_rows_it_warns_and_the_offset_is_free(small):
     X, truth, _ = small
-    with pytest.warns(UserWarning, match="no unlabelled row") as caught:
+    with pytest.warns(UserWarning, match="no unlabeled row") as caught:
         model = QNS3VM(0.01, tol=1e-12).fit(X, truth)
     assert caught[0].filename == __file__
     assert model.objective_ == pytest.approx(supervised_minimum(X, truth, 0.01), rel=1e-6)
     assert np.array_equal(model.transduction_, truth)
 
 
-def test_weight_zero_of_unlabelled_rows_leaves_the_labelled_ones(small):
+def test_weight_zero_of_unlabeled_rows_leaves_the_labeled_ones(small):
     X, _, y = small
     lab = y >= 0
     model = QNS3VM(0.01, 0.0, tol=1e-12, positive_ratio=0.4).fit(X, y)
-    centred = X - X[~lab].mean(axis=0)
-    wanted = supervised_minimum(centred[lab], y[lab], 0.01, level=-0.2)
+    centered = X - X[~lab].mean(axis=0)
+    wanted = supervised_minimum(centered[lab], y[lab], 0.01, level=-0.2)
     assert model.objective_ == pytest.approx(wanted, rel=1e-6)
     stage = QNS3VM(0.01, tol=1e-12, positive_ratio=0.4).fit(X, y).history_
     assert min(r["objective"] for r in stage if r["stage"] == 0) == pytest.approx(wanted, rel=1e-4)

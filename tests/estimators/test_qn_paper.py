@@ -33,20 +33,20 @@ KERNELS = {
 @pytest.mark.parametrize("n_components", [25, None])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_gradients_with_a_kernel_are_those_of_the_paper(kernel, n_components, offset, rng):
-    """Objective (4) with f of eq. 9 and 11, in c; features are centred as in section 3.4."""
+    """Objective (4) with f of eq. 9 and 11, in c; features are centered as in section 3.4."""
     X = np.abs(rng.normal(size=(50, 4)))
     y = np.append(np.arange(12) % 2, np.full(38, -1))
     made = fit_kernel_map(X, kernel, n_components=n_components, random_state=3, **KERNELS[kernel])
     K = pairwise_kernels(X, made.landmarks, metric=kernel, **made.params)
     inner = pairwise_kernels(made.landmarks, metric=kernel, **made.params)
-    centred = K if offset == "none" else K - K[y < 0].mean(axis=0)
+    centered = K if offset == "none" else K - K[y < 0].mean(axis=0)
     engine = ingest(made.transform(X), y).place(np.array([0, 1]))
     problem = SmoothProblem(engine, 0.02, 1, np.full(2, 1 / 12), 38.0, offset, 0.2)
     k = made.n_components
 
     def value(x):
         c = made.basis @ x[:k]
-        f = centred @ c + {"none": 0.0, "balanced": 0.2, "free": x[-1]}[offset]
+        f = centered @ c + {"none": 0.0, "balanced": 0.2, "free": x[-1]}[offset]
         known = np.log(1 + np.exp(20 * (1 - (2 * y - 1) * f)))[y >= 0] / 20
         return known.mean() + 0.7 * np.exp(-3 * f[y < 0] ** 2).mean() + 0.02 * c @ inner @ c
 
@@ -80,18 +80,18 @@ def test_moons_are_told_apart_with_five_labels():
 
 
 @pytest.mark.parametrize(
-    ("make", "n_labelled", "mean", "spread"),
+    ("make", "n_labeled", "mean", "spread"),
     [(make_g2c, 25, 1.9, 0.9), (make_g2c, 50, 2.1, 0.9),
      (make_g4c, 25, 11.4, 11.7), (make_g4c, 50, 2.2, 1.0)],
 )  # fmt: skip
-def test_errors_on_gaussian_clusters_are_those_of_the_paper(make, n_labelled, mean, spread):
+def test_errors_on_gaussian_clusters_are_those_of_the_paper(make, n_labeled, mean, spread):
     """One set, ten partitions into halves; lam and lam_unlabeled are points of the paper's grid."""
     X, y = dask.compute(*make(500, 500, random_state=0))
     errors = []
     for seed in range(10):
         order = np.random.default_rng(seed).permutation(500)
         train, test = order[:250], order[250:]
-        few = hide_labels(y[train], n_labelled, random_state=seed)
+        few = hide_labels(y[train], n_labeled, random_state=seed)
         model = QNS3VM(2.0**3, 1.0, positive_ratio=0.5).fit(X[train], few)
         errors.append(100 * (model.predict(X[test]) != y[test]).mean())
     assert np.mean(errors) <= mean + spread

@@ -204,7 +204,7 @@ def test_all_kinds_of_input_give_the_same_labels(kind, small, center):
 
 
 @both
-def test_weights_of_labelled_rows_are_repetitions(kind, small):
+def test_weights_of_labeled_rows_are_repetitions(kind, small):
     X, _, y = small
     weights = np.where(y >= 0, 1 + np.arange(len(y)) % 3, 1)
     repeated = np.repeat(np.arange(len(y)), weights)
@@ -216,13 +216,13 @@ def test_weights_of_labelled_rows_are_repetitions(kind, small):
 
 
 @both
-def test_one_weight_of_unlabelled_rows_multiplies_their_cost(kind, small):
+def test_one_weight_of_unlabeled_rows_multiplies_their_cost(kind, small):
     X, _, y = small
     a = kind(C_unlabeled=0.1, tol=1e-12).fit(X, y, np.where(y < 0, 3.0, 1.0))
     b = kind(C_unlabeled=0.3, tol=1e-12).fit(X, y)
     assert a.objective_ == pytest.approx(b.objective_, rel=1e-9)
     np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-5)
-    with pytest.raises(ValueError, match="sample_weight of unlabelled rows"):
+    with pytest.raises(ValueError, match="sample_weight of unlabeled rows"):
         kind().fit(X, y, np.arange(1.0, len(y) + 1))
 
 

@@ -78,7 +78,7 @@ def test_an_exact_kernel_is_the_formula_of_the_paper_and_landmarks_come_near():
     assert near.objective_ == pytest.approx(exact.objective_, rel=0.05)
 
 
-def test_unlabelled_rows_help_on_gaussian_clusters():
+def test_unlabeled_rows_help_on_gaussian_clusters():
     errors = []
     for seed in range(3):
         X, y = make_g2c(400, 50, random_state=seed)
@@ -159,11 +159,11 @@ def test_callbacks_hear_of_every_restart():
     assert {row["restart"]: row for row in rows} == {r["restart"]: r for r in model.history_}
 
 
-def test_no_weight_on_unlabelled_rows_is_rlsc():
+def test_no_weight_on_unlabeled_rows_is_rlsc():
     X, _, part = clusters()
     model, plain = S2RLSC(0.3, lam_unlabeled=0, random_state=0).fit(X, part), RLSC(0.3).fit(X, part)
     assert np.array_equal(model.coef_, plain.coef_)
-    with pytest.warns(UserWarning, match="no unlabelled row"):
+    with pytest.warns(UserWarning, match="no unlabeled row"):
         S2RLSC(random_state=0).fit(X[part >= 0], part[part >= 0])
 
 
@@ -183,7 +183,7 @@ def test_three_classes():
 
 def test_weights_are_repetitions_where_the_search_is_exhaustive():
     X, _, part = clusters(n=10, n_labeled=4, d=2)
-    # labelled rows only: repetitions of unlabelled ones could get different labels
+    # labeled rows only: repetitions of unlabeled ones could get different labels
     weights = np.where(part >= 0, np.arange(10) % 3 + 1, 1)
     repeated = np.repeat(np.arange(10), weights)
     a = S2RLSC(0.2, positive_ratio=0.5, random_state=0).fit(X, part, weights.astype(float))
@@ -192,7 +192,7 @@ def test_weights_are_repetitions_where_the_search_is_exhaustive():
     assert np.allclose(a.coef_, b.coef_)
 
 
-def test_unlabelled_rows_of_weight_0_are_predicted():
+def test_unlabeled_rows_of_weight_0_are_predicted():
     X, _, part = clusters(gap=3.0)
     weights = np.ones(len(X))
     out = np.flatnonzero(part == -1)[:40]

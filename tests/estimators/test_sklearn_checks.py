@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("array_api")
 ESTIMATORS = [
     L2SVM(tol=1e-16),
     L2SVM(unlabeled=None, class_weight="balanced", tol=1e-16),
-    L2SVM(kernel="rbf", sigma=2.0, tol=1e-16),
+    L2SVM(kernel="rbf", sigma=2.0, tol=1e-20),
     RLSC(),
     RLSC(lam=[0.01, 1.0], unlabeled=None, class_weight="balanced"),
     RLSC(kernel="rbf", sigma=2.0),
@@ -35,8 +35,8 @@ SEMI_SUPERVISED = [
     QNS3VM(tol=0.0, gtol=0.0),
     S2RLSC(n_restarts=5),
     S2RLSC(kernel="rbf", sigma=2.0, n_restarts=5, sharded=True),
-    TSVM(kernel="rbf", sigma=2.0, tol=1e-16),
-    DAS3VM(kernel="rbf", sigma=2.0, tol=1e-16),
+    TSVM(kernel="rbf", sigma=2.0, tol=1e-20),
+    DAS3VM(kernel="rbf", sigma=2.0, tol=1e-20),
     QNS3VM(kernel="rbf", sigma=2.0, tol=0.0, gtol=0.0),
     STARSVM(sigma=2.0, tol=1e-16),
     STARSVM(kernel="linear", tol=1e-16, max_iter=100_000),
@@ -53,11 +53,11 @@ def test_sklearn_check(estimator, check):
 
 
 def marks_as_classes(estimator):
-    """The check that gives the classes -1 and +1, of which -1 is the mark of unlabelled rows."""
+    """The check that gives the classes -1 and +1, of which -1 is the mark of unlabeled rows."""
     return {"check_classifiers_classes": "y in {-1, +1} is refused with a way out"}
 
 
 @parametrize_with_checks(SEMI_SUPERVISED, expected_failed_checks=marks_as_classes)
-@pytest.mark.filterwarnings("ignore:.*no unlabelled row:UserWarning")
-def test_sklearn_check_without_unlabelled_rows(estimator, check):
+@pytest.mark.filterwarnings("ignore:.*no unlabeled row:UserWarning")
+def test_sklearn_check_without_unlabeled_rows(estimator, check):
     check(estimator)

@@ -256,9 +256,9 @@ def test_models_in_files(small, tmp_path):
 # edge cases
 
 
-def test_without_unlabelled_rows_it_warns_and_is_the_supervised_svm(small):
+def test_without_unlabeled_rows_it_warns_and_is_the_supervised_svm(small):
     X, truth, _ = small
-    with pytest.warns(UserWarning, match="no unlabelled row") as caught:
+    with pytest.warns(UserWarning, match="no unlabeled row") as caught:
         model = STARSVM(sigma=1.0).fit(X, truth)
     assert caught[0].filename == __file__
     assert np.array_equal(model.transduction_, truth)
@@ -266,7 +266,7 @@ def test_without_unlabelled_rows_it_warns_and_is_the_supervised_svm(small):
 
 
 @each
-def test_unlabelled_rows_of_weight_zero_are_predicted_only(small, params):
+def test_unlabeled_rows_of_weight_zero_are_predicted_only(small, params):
     X, _, y = small
     weight = np.ones(120)
     weight[np.flatnonzero(y < 0)[::3]] = 0.0
@@ -309,7 +309,7 @@ def test_empty_rows_have_output_zero_and_get_a_label():
         assert (model.transduction_[40:] == 0).all()
 
 
-def test_one_unlabelled_row_and_limits(small):
+def test_one_unlabeled_row_and_limits(small):
     X, truth, y = small
     few = truth.copy()
     few[5] = -1

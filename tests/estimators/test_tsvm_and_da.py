@@ -113,7 +113,7 @@ class Limit:
 
 @both
 @pytest.mark.parametrize("threshold", ["zero", "ratio"])
-def test_unlabelled_rows_that_do_not_count_leave_the_supervised_svm(kind, small, threshold):
+def test_unlabeled_rows_that_do_not_count_leave_the_supervised_svm(kind, small, threshold):
     X, _, y = small
     params = {"class_weight": {0: 2.0}, "tol": 1e-9}
     model = kind(0.01, 0.0, threshold=threshold, **params).fit(X, y)
@@ -123,21 +123,21 @@ def test_unlabelled_rows_that_do_not_count_leave_the_supervised_svm(kind, small,
 
 
 @both
-def test_without_unlabelled_rows_it_warns_and_is_the_supervised_svm(kind, small):
+def test_without_unlabeled_rows_it_warns_and_is_the_supervised_svm(kind, small):
     X, truth, _ = small
-    with pytest.warns(UserWarning, match="no unlabelled row") as caught:
+    with pytest.warns(UserWarning, match="no unlabeled row") as caught:
         model = kind(0.01).fit(X, truth)
     assert caught[0].filename == __file__
     assert_identical(model, L2SVM(0.01).fit(X, truth))
     assert np.array_equal(model.transduction_, truth)
     three = np.arange(len(truth)) % 3
-    with pytest.warns(UserWarning, match="no unlabelled row"):
+    with pytest.warns(UserWarning, match="no unlabeled row"):
         model = kind(0.01).fit(X, three)
     assert_identical(model, L2SVM(0.01).fit(X, three))
 
 
 @both
-def test_unlabelled_rows_of_weight_zero_are_none(kind, small):
+def test_unlabeled_rows_of_weight_zero_are_none(kind, small):
     X, _, y = small
     with pytest.warns(UserWarning, match="their weight is 0"):
         model = kind(0.01).fit(X, y, (y >= 0).astype(float))
@@ -151,7 +151,7 @@ def test_unlabelled_rows_of_weight_zero_are_none(kind, small):
 @each
 @pytest.mark.parametrize("ratio", [None, 0.0, 0.4, 0.6, 1.0])
 @pytest.mark.parametrize("threshold", ["zero", "ratio"])
-def test_one_unlabelled_row(kind, ratio, threshold):
+def test_one_unlabeled_row(kind, ratio, threshold):
     X, truth, _ = clusters(20)
     y = truth.copy()
     y[7] = -1
@@ -192,7 +192,7 @@ def test_outputs_that_are_all_tied(kind, threshold):
 
 
 @each
-def test_all_rows_empty_but_the_labelled(kind):
+def test_all_rows_empty_but_the_labeled(kind):
     X = sp.lil_array((40, 3))
     X[0, 0], X[1, 0] = 1.0, -1.0
     y = np.append([1, 0], np.full(38, -1))
@@ -204,7 +204,7 @@ def test_all_rows_empty_but_the_labelled(kind):
 
 
 @each
-def test_weights_of_labelled_rows_are_repetitions(kind, small, rng):
+def test_weights_of_labeled_rows_are_repetitions(kind, small, rng):
     X, _, y = small
     weight = np.where(y >= 0, rng.integers(1, 4, len(y)), 1)
     params = {"positive_ratio": 0.5, "tol": 1e-10}
@@ -228,7 +228,7 @@ def test_weights_of_all_rows_are_repetitions_for_annealing(small, rng):
 
 @each
 @pytest.mark.parametrize("threshold", ["zero", "ratio"])
-def test_unlabelled_rows_of_weight_zero_count_for_nothing(kind, threshold):
+def test_unlabeled_rows_of_weight_zero_count_for_nothing(kind, threshold):
     X, _, y = clusters(160)
     weight = np.ones(160)
     # all on one side: where they counted, the others would have to be negative
@@ -253,11 +253,11 @@ def test_a_fit_with_weights_comes_to_an_end(kind, seed):
 
 
 @each
-def test_class_weights_are_sample_weights_of_labelled_rows(kind):
+def test_class_weights_are_sample_weights_of_labeled_rows(kind):
     X, _, y = clusters(120, 60, gap=0.5)
     params = {"positive_ratio": 0.5, "tol": 1e-10}
     by_class = kind(0.01, class_weight={0: 3.0}, **params).fit(X, y)
-    # the mean weight of labelled rows is 2: weights are relative to it
+    # the mean weight of labeled rows is 2: weights are relative to it
     weight = np.where(y == 0, 3.0, 1.0)
     by_row = kind(0.005, 0.5, **params).fit(X, y, weight)
     np.testing.assert_allclose(by_class.coef_, by_row.coef_, atol=1e-3)

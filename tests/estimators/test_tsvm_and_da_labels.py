@@ -48,7 +48,7 @@ def test_a_ratio_for_more_classes_is_refused(kind, triple):
 
 
 @each
-def test_the_ratio_is_that_of_the_labelled_rows(kind, small, rng):
+def test_the_ratio_is_that_of_the_labeled_rows(kind, small, rng):
     X, _, y = small
     y = y.copy()
     y[np.flatnonzero(y == 0)[0]] = -1
@@ -144,7 +144,7 @@ def test_a_ratio_from_few_labels_is_warned_of(kind, small):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RatioWarning)
         kind(0.1, positive_ratio=0.5).fit(X, y)
-        with pytest.raises(RatioWarning, match=r"positive_ratio=.* is estimated from 4 labelled"):
+        with pytest.raises(RatioWarning, match=r"positive_ratio=.* is estimated from 4 labeled"):
             kind(0.1).fit(X, only_labels(y, 4))
 
 

@@ -45,7 +45,7 @@ POOLED = ("s2rlsc pool", "clustering")
 
 
 def rows():
-    """300 sparse rows in four chunks, one row in eight labelled."""
+    """300 sparse rows in four chunks, one row in eight labeled."""
     rng = np.random.default_rng(5)
     dense = np.abs(rng.normal(size=(300, 15)))
     dense[rng.random(dense.shape) > 0.3] = 0.0

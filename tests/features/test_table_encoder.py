@@ -12,14 +12,14 @@ from dask_s3vm import TableEncoder
 from dask_s3vm.features import UnknownCategoryWarning, table_encoder
 from dask_s3vm.features.column_facts import moments_of, put_together
 
-NAMES = ["size", "colour", "rooms"]
+NAMES = ["size", "color", "rooms"]
 
 
 @pytest.fixture
 def records():
     rng = np.random.default_rng(3)
     return [
-        {"size": float(rng.normal()), "colour": str(rng.choice(["red", "blue", "green"])),
+        {"size": float(rng.normal()), "color": str(rng.choice(["red", "blue", "green"])),
          "rooms": int(rng.integers(0, 9))}
         for _ in range(50)
     ]  # fmt: skip
@@ -28,7 +28,7 @@ def records():
 def test_against_scikit_learn(records):
     table = np.array([[row[name] for name in NAMES] for row in records], dtype=object)
     wanted = ColumnTransformer(
-        [("size", MinMaxScaler(), [0]), ("colour", OneHotEncoder(), [1]),
+        [("size", MinMaxScaler(), [0]), ("color", OneHotEncoder(), [1]),
          ("rooms", MinMaxScaler(), [2])]
     ).fit_transform(table)  # fmt: skip
     found = TableEncoder().fit_transform(records)
@@ -41,14 +41,14 @@ def test_every_kind_of_table_gives_the_same_rows(records):
     frame = pd.DataFrame(records)
     lists = [[row[name] for name in NAMES] for row in records]
     structured = np.array(
-        [tuple(row) for row in lists], dtype=[("size", float), ("colour", "U5"), ("rooms", int)]
+        [tuple(row) for row in lists], dtype=[("size", float), ("color", "U5"), ("rooms", int)]
     )
     encoder = TableEncoder().fit(records)
     wanted = encoder.transform(records).toarray()
     tables = {
         "frame": frame,
-        "other order": frame[["rooms", "size", "colour"]].assign(more=1),
-        "category": frame.assign(colour=frame["colour"].astype("category")),
+        "other order": frame[["rooms", "size", "color"]].assign(more=1),
+        "category": frame.assign(color=frame["color"].astype("category")),
         "lists": lists,
         "array": np.array(lists, dtype=object),
         "strings": np.array(lists, dtype=str),
@@ -93,8 +93,8 @@ def test_categories_are_the_same_words_in_frames_and_files(tmp_path):
 
 def test_unknown_categories_are_zeros_with_one_warning(records):
     encoder = TableEncoder().fit(records)
-    new = [{"size": 0.0, "colour": word, "rooms": 1} for word in ("pink", "red", "grey")]
-    with pytest.warns(UnknownCategoryWarning, match="2 values.*2 in 'colour'") as caught:
+    new = [{"size": 0.0, "color": word, "rooms": 1} for word in ("pink", "red", "gray")]
+    with pytest.warns(UnknownCategoryWarning, match="2 values.*2 in 'color'") as caught:
         rows = encoder.transform(new).toarray()
     assert len(caught) == 1
     assert rows[:, 1:4].sum(axis=1).tolist() == [0, 1, 0]
@@ -102,12 +102,12 @@ def test_unknown_categories_are_zeros_with_one_warning(records):
 
 @pytest.mark.parametrize("nothing", [None, float("nan"), "", "?"])
 def test_missing_values(records, nothing):
-    records[7]["colour"] = nothing
-    with pytest.raises(ValueError, match="column 'colour', row 7: the value is missing"):
+    records[7]["color"] = nothing
+    with pytest.raises(ValueError, match="column 'color', row 7: the value is missing"):
         TableEncoder().fit(records)
     rows = TableEncoder(missing="zero").fit_transform(records).toarray()
     assert rows[7, 1:4].tolist() == [0, 0, 0]
-    records[7]["colour"], records[9]["size"] = "red", nothing
+    records[7]["color"], records[9]["size"] = "red", nothing
     with pytest.raises(ValueError, match="column 'size', row 9: the value is missing"):
         TableEncoder().fit(records)
     rows = TableEncoder(missing="zero").fit_transform(records).toarray()
@@ -117,17 +117,17 @@ def test_missing_values(records, nothing):
 def test_mistakes_are_told(records):
     encoder = TableEncoder().fit(records)
     with pytest.raises(ValueError, match=r"no column \['size'\]"):
-        encoder.transform([{"colour": "red", "rooms": 1}])
+        encoder.transform([{"color": "red", "rooms": 1}])
     with pytest.raises(ValueError, match="'size' holds something that is not a number"):
-        encoder.transform([{"size": "x", "colour": "red", "rooms": 1}])
+        encoder.transform([{"size": "x", "color": "red", "rooms": 1}])
     with pytest.raises(ValueError, match="infinite"):
-        encoder.transform([{"size": np.inf, "colour": "red", "rooms": 1}])
+        encoder.transform([{"size": np.inf, "color": "red", "rooms": 1}])
     with pytest.raises(ValueError, match="X has 2 columns, wanted 3"):
         encoder.transform([[1, 2]])
     with pytest.raises(ValueError, match="record 1 has the fields"):
         TableEncoder().fit([{"a": 1}, {"b": 1}])
-    with pytest.raises(ValueError, match="'colour' is to be numeric"):
-        TableEncoder(numeric=["colour"]).fit(records)
+    with pytest.raises(ValueError, match="'color' is to be numeric"):
+        TableEncoder(numeric=["color"]).fit(records)
     with pytest.raises(ValueError, match="more than 2 categories"):
         TableEncoder(max_categories=2).fit(records)
 

@@ -13,7 +13,7 @@ from sklearn.datasets import load_svmlight_file
 from dask_s3vm.io.decimals import to_float
 from dask_s3vm.io.lines import parse_line
 from dask_s3vm.io.parse import parse
-from dask_s3vm.io.scan import BadLineError, summarise
+from dask_s3vm.io.scan import BadLineError, summarize
 
 FLOAT64 = np.dtype(np.float64)
 FLOAT32 = np.dtype(np.float32)
@@ -23,7 +23,7 @@ WORDS += [".", "e", "E5", "e-3", "e308", "+", "#", "qid:1", "qid:", "_", "429496
 
 
 def read(text, dtype=FLOAT64, first_column=0, n_features=None):
-    found = summarise(text, first_column, dtype)
+    found = summarize(text, first_column, dtype)
     if n_features is None:
         n_features = 1 + (found.high or 0)
     return parse(text, found, first_column, n_features, dtype)
@@ -105,7 +105,7 @@ def test_middles_of_two_numbers(number, shift, change):
 def test_any_text_is_read_as_by_the_strict_reader(text):
     raw = text.encode()
     try:
-        found = summarise(raw, 0, FLOAT64)
+        found = summarize(raw, 0, FLOAT64)
     except BadLineError:
         return
     rows, labels = read(raw)
@@ -166,4 +166,4 @@ def test_columns_start_where_they_should():
 )
 def test_text_that_is_not_what_was_expected(text, message):
     with pytest.raises(ValueError, match=message):
-        parse(text, summarise(b"1 1:1\n1 2:2\n", 0, FLOAT64), 0, 3, FLOAT64)
+        parse(text, summarize(b"1 1:1\n1 2:2\n", 0, FLOAT64), 0, 3, FLOAT64)

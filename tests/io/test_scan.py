@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from dask_s3vm.io.lines import parse_line
-from dask_s3vm.io.scan import BadLineError, Summary, summarise
+from dask_s3vm.io.scan import BadLineError, Summary, summarize
 
 FLOAT64 = np.dtype(np.float64)
 WORDS = ["1", "-1", "0", "9", "12", ":", ":", ":1", "2:3", "4:.5", " ", " ", "\t", "\n", "\r\n"]
@@ -17,7 +17,7 @@ WORDS += [".", "e", "E5", "e-3", "e308", "+", "#", "qid:1", "nan", "_", "\0", "4
 
 
 def by_strict_reader(text):
-    """Do what `summarise` does, line by line; None if a line is bad."""
+    """Do what `summarize` does, line by line; None if a line is bad."""
     try:
         rows = [parse_line(line, 0, FLOAT64) for line in text.split(b"\n")]
     except ValueError:
@@ -34,7 +34,7 @@ def by_strict_reader(text):
 
 def by_scanner(text):
     try:
-        return summarise(text, 0, FLOAT64)
+        return summarize(text, 0, FLOAT64)
     except BadLineError:
         return None
 
@@ -58,5 +58,5 @@ def test_any_text(text):
 )
 def test_mistakes_are_placed(text, start):
     with pytest.raises(BadLineError) as caught:
-        summarise(text, 0, FLOAT64)
+        summarize(text, 0, FLOAT64)
     assert caught.value.start == start

@@ -28,7 +28,7 @@ def digits(word):
 @example(2.2250738585072014e-308)
 @example(1.7976931348623157e308)
 @example(9007199254740993.0)
-@example(2.0**-44)  # the lower neighbour is nearer than the upper one
+@example(2.0**-44)  # the lower neighbor is nearer than the upper one
 @example(1e23)
 @example(-0.0)
 def test_floats_are_those_of_repr(value):
@@ -39,7 +39,7 @@ def test_floats_are_those_of_repr(value):
 
 
 @pytest.mark.parametrize("exponent", [-1074, -1022, -1021, -60, -1, 0, 1, 52, 53, 54, 1023])
-def test_powers_of_two_and_their_neighbours(exponent):
+def test_powers_of_two_and_their_neighbors(exponent):
     power = np.ldexp(1.0, exponent)
     for value in (power, np.nextafter(power, 0), np.nextafter(power, np.inf)):
         if np.isfinite(value):

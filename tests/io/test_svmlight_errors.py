@@ -10,7 +10,7 @@ import pytest
 
 from dask_s3vm.io import SvmlightError, read_svmlight
 from dask_s3vm.io.lines import parse_line
-from dask_s3vm.io.scan import summarise
+from dask_s3vm.io.scan import summarize
 
 GOOD = b"1 1:0.5 3:-2e-3\n\n# note\n-1 2:1\n"
 
@@ -205,5 +205,5 @@ def test_values_must_fit_float32(tmp_path):
     "line", [b"1 1:1e308", b"1 1:1.7e308 2:5", b"1 1:0e999999", b"1 1:0000001e-9999999"]
 )
 def test_extreme_but_good_values(line):
-    assert summarise(line, 0, np.dtype(np.float64)).rows == 1
+    assert summarize(line, 0, np.dtype(np.float64)).rows == 1
     assert parse_line(line, 0, np.dtype(np.float64)) is not None

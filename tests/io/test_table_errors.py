@@ -9,7 +9,7 @@ import pytest
 
 from dask_s3vm.io import TableError, read_table
 
-GOOD = "size,colour,label\n" + "".join(f"{i},red,{i % 2}\n" for i in range(200))
+GOOD = "size,color,label\n" + "".join(f"{i},red,{i % 2}\n" for i in range(200))
 
 
 @pytest.fixture(params=[".csv", ".csv.gz"])
@@ -42,7 +42,7 @@ def put(line, text):
         (81, "five,red,0", {"numeric": ["size"]}, "column 'size' holds no number"),
         (82, "inf,red,0", {"numeric": ["size"]}, "column 'size' holds no number"),
         (83, ",red,0", {}, "column 'size' has no value"),
-        (84, "5,,0", {}, "column 'colour' has no value"),
+        (84, "5,,0", {}, "column 'color' has no value"),
         (85, "5,red,2", {"classes": ["0", "1"]}, "label in 'label' is none of 0, 1"),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_file_without_rows(make, text):
 
 def test_columns_that_are_not_there(make):
     path = make(GOOD)
-    with pytest.raises(TableError, match=r"no label column 'class'; it has \['size', 'colour'"):
+    with pytest.raises(TableError, match=r"no label column 'class'; it has \['size', 'color'"):
         read_table(path, label="class")
     with pytest.raises(TableError, match="has 3 columns, but label is 3"):
         read_table(path, label=3)
@@ -127,7 +127,7 @@ def test_columns_that_are_not_there(make):
     with pytest.raises(ValueError, match=r"categorical names \['weight'\]"):
         read_table(path, categorical=["weight"])
     other = make("size,color,label\n1,red,0\n", name="other")
-    with pytest.raises(TableError, match=r"has no column \['colour'\]") as caught:
+    with pytest.raises(TableError, match=r"has no column \['color'\]") as caught:
         read_table([path, other], label="label")
     assert caught.value.path == str(other)
     twice = make("a,a\n1,2\n", name="twice")
@@ -202,7 +202,7 @@ def test_options_without_effect_are_refused(make):
 def test_a_file_that_changes_after_the_first_look(make):
     path = make(GOOD)
     X, y, _ = read_table(path, label="label")
-    make("size,colour,label\n" + "x,red,1\n" * 200)
+    make("size,color,label\n" + "x,red,1\n" * 200)
     with pytest.raises(TableError, match="has changed since"):
         dask.compute(X, y)
     with pytest.raises(FileNotFoundError):

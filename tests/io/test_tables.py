@@ -17,19 +17,19 @@ from hypothesis import strategies as st
 from dask_s3vm.features import UnknownCategoryWarning
 from dask_s3vm.io import read_data, read_table
 
-COLOURS = ["red", "blue", 'dark "green"', "light,\nblue", "grün"]
+COLORS = ["red", "blue", 'dark "green"', "light,\nblue", "grün"]
 
 
 def make_rows(n, seed=0):
     rng = np.random.default_rng(seed)
     return [
-        [f"{rng.normal():.6g}", str(rng.choice(COLOURS)), str(rng.integers(0, 4)),
+        [f"{rng.normal():.6g}", str(rng.choice(COLORS)), str(rng.integers(0, 4)),
          f"{rng.integers(0, 3) * 1e3:g}", str(rng.choice(["yes", "no"]))]
         for _ in range(n)
     ]  # fmt: skip
 
 
-NAMES = ["size", "colour", "rooms", "price", "sold"]
+NAMES = ["size", "color", "rooms", "price", "sold"]
 
 
 def write(path, rows, header=True, names=NAMES, **options):
@@ -70,7 +70,7 @@ def test_a_table_is_what_it_says(tmp_path, ending, scale):
     assert X.numblocks[0] > 5
     assert isinstance(X.blocks[0].compute(), sparse.GCXS)
     assert encoder.get_feature_names_out().tolist() == [
-        "size", *[f"colour={word}" for word in sorted(COLOURS)], "rooms", "price",
+        "size", *[f"color={word}" for word in sorted(COLORS)], "rooms", "price",
     ]  # fmt: skip
     np.testing.assert_allclose(X.compute().todense(), naive(rows, scale=scale), rtol=1e-12)
     assert y.compute().tolist() == [row[4] for row in rows]
@@ -185,7 +185,7 @@ def test_unknown_categories_are_zeros_and_counted_once(tmp_path):
     X, _, encoder = read_table(write(tmp_path / "a.csv", rows), label="sold")
     other = [[*row[:1], "pink" if i % 4 == 0 else row[1], *row[2:]] for i, row in enumerate(rows)]
     path = write(tmp_path / "b.csv", other)
-    with pytest.warns(UnknownCategoryWarning, match="10 values.*10 in 'colour'") as caught:
+    with pytest.warns(UnknownCategoryWarning, match="10 values.*10 in 'color'") as caught:
         again, _, _ = read_table(path, encoder=encoder, blocksize=300)
     assert len(caught) == 1
     wanted = X.compute().todense()

@@ -17,7 +17,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def rows_of(seed, n=29):
-    """Codes, shares, outputs and beliefs of some rows, labelled and not."""
+    """Codes, shares, outputs and beliefs of some rows, labeled and not."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(-1, 2, n).astype(np.int8)
     share = rng.random(n) * (rng.random(n) < 0.8) / n
@@ -128,7 +128,7 @@ def test_rows_are_added(form, bias, seed):
 
 @given(seed=SEEDS)
 @settings(deadline=None)
-def test_transductive_loss_takes_the_better_label_of_unlabelled_rows(seed):
+def test_transductive_loss_takes_the_better_label_of_unlabeled_rows(seed):
     codes, cost, o, _ = rows_of(seed)
     target = np.where(codes < 0, 0, 2 * codes - 1).astype(np.int8)
     both = [cost * np.maximum(0, 1 - y * o) ** 2 for y in (1, -1)]

@@ -58,30 +58,30 @@ whole_rows = st.integers(1, 3).flatmap(
 
 
 @settings(max_examples=150, deadline=None)
-@given(rows=whole_rows, centre=st.integers(-1, 1), pull=st.integers(-3, 3), data=st.data())
-def test_lazy_greedy_is_plain_greedy_ties_included(rows, centre, pull, data):
+@given(rows=whole_rows, center=st.integers(-1, 1), pull=st.integers(-3, 3), data=st.data())
+def test_lazy_greedy_is_plain_greedy_ties_included(rows, center, pull, data):
     dense = np.array(rows, dtype=np.float64)
     n, d = dense.shape
     n_picks = data.draw(st.integers(0, n))
-    mean, q = np.full(d, float(centre)), np.arange(d) * float(pull)
+    mean, q = np.full(d, float(center)), np.arange(d) * float(pull)
     wanted = plain_greedy(dense - mean, q, 2.0, n_picks)
     for block in blocks_of(dense):
         assert picked_lazily(block, n, d, mean, q, 2.0, n_picks) == wanted
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("centred", [False, True])
-def test_lazy_greedy_with_centres_and_equal_rows(seed, centred):
-    # 12 clumps, so that centres are used; each row up to three times
+@pytest.mark.parametrize("centered", [False, True])
+def test_lazy_greedy_with_centres_and_equal_rows(seed, centered):
+    # 12 clumps, so that centers are used; each row up to three times
     rng = np.random.default_rng(seed)
     clumps = rng.random((12, 6))
     dense = clumps[rng.integers(12, size=500)] + 0.01 * rng.normal(size=(500, 6))
     dense = np.repeat(dense, rng.integers(1, 4, size=500), axis=0)
-    mean = dense.mean(axis=0) if centred else np.zeros(6)
+    mean = dense.mean(axis=0) if centered else np.zeros(6)
     q, n_picks = rng.normal(size=6), len(dense) // 2
     wanted = plain_greedy(dense - mean, q, 0.01, n_picks)
     for block in blocks_of(dense):
-        assert len(greedy.choose_centres(block, 500, 6)) > 3
+        assert len(greedy.choose_centers(block, 500, 6)) > 3
         assert picked_lazily(block, len(dense), 6, mean, q, 0.01, n_picks) == wanted
 
 

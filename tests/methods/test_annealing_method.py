@@ -49,7 +49,7 @@ def clusters(seed, n, n_labeled, d=6):
 
 @pytest.fixture(scope="module")
 def medium():
-    """200 rows, 20 labelled, several shards."""
+    """200 rows, 20 labeled, several shards."""
     return clusters(6, 200, 20)
 
 

@@ -14,7 +14,7 @@ def test_every_method_has_figures():
         assert 2 <= low <= high
 
 
-def test_less_regularisation_takes_more_rounds():
+def test_less_regularization_takes_more_rounds():
     assert expected_rounds("tsvm", 1e-2) == (52, 511)
     assert expected_rounds("tsvm", 1e-4) == (274, 3982)
     between = expected_rounds("tsvm", 1e-3)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("tiny_shards")
 
 @pytest.fixture(scope="module")
 def medium():
-    """200 rows of three classes, 30 labelled, several shards."""
+    """200 rows of three classes, 30 labeled, several shards."""
     rng = np.random.default_rng(6)
     truth = rng.permutation(np.arange(200) % 3)
     X = rng.normal(size=(200, 6)) + 2.0 * np.eye(6)[truth]

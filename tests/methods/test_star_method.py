@@ -32,22 +32,22 @@ def naive_dual(Q, cost):
 
 def naive_star(K, y, gamma, costs):
     """Labels, stage and ranking of each row, one line for each line of the algorithms."""
-    labels, labelled = y.copy(), np.flatnonzero(y)
+    labels, labeled = y.copy(), np.flatnonzero(y)
     C = np.where(y > 0, costs[0], costs[1])
     waiting = np.flatnonzero(y == 0)
     u0, k = len(waiting), 1
     stage, ranking = np.where(y == 0, -1, 0), y * (u0 + 1)
     while len(waiting):
-        signs = labels[labelled]
-        Q = K[np.ix_(labelled, labelled)] * np.outer(signs, signs)
-        g = K[np.ix_(waiting, labelled)] @ (signs * naive_dual(Q, C[labelled]))
+        signs = labels[labeled]
+        Q = K[np.ix_(labeled, labeled)] * np.outer(signs, signs)
+        g = K[np.ix_(waiting, labeled)] @ (signs * naive_dual(Q, C[labeled]))
         tau = (u0 - len(waiting)) / u0
         taken = (g >= (1 - tau) * g.max()) | (-g >= (1 - tau) * (-g).max())
         rows = waiting[taken]
         labels[rows] = np.where(g[taken] > 0, 1, -1)
         C[rows] = gamma**k * np.where(g[taken] > 0, *costs)
         stage[rows], ranking[rows] = k, labels[rows] * len(waiting)
-        labelled, waiting = np.append(labelled, rows), waiting[~taken]
+        labeled, waiting = np.append(labeled, rows), waiting[~taken]
         k += 1
     return labels, stage, ranking
 
@@ -151,5 +151,5 @@ def test_the_earliest_positive_stage_gives_the_class():
             one([-1, 1, -1, -1, -1, 0], [9, 4, 7, 1, 1, -2], [-1, 20, -8, -50, -50, 0]),
         ]
     )
-    # earliest positive; one positive; latest negative, twice; a tie by ranking; never labelled
+    # earliest positive; one positive; latest negative, twice; a tie by ranking; never labeled
     assert found.tolist() == [1, 0, 1, 1, 1, -1]

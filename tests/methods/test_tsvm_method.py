@@ -42,7 +42,7 @@ def train(X, y, ratio=0.5, **more):
 
 
 def tiny(seed, n_unlabeled, d=3):
-    """Two overlapping clusters, two labelled rows of each."""
+    """Two overlapping clusters, two labeled rows of each."""
     rng = np.random.default_rng(seed)
     truth = np.append([0, 1, 0, 1], rng.integers(0, 2, n_unlabeled))
     X = rng.normal(size=(len(truth), d))
@@ -52,7 +52,7 @@ def tiny(seed, n_unlabeled, d=3):
 
 @pytest.fixture(scope="module")
 def medium():
-    """200 rows, 20 labelled, several shards."""
+    """200 rows, 20 labeled, several shards."""
     rng = np.random.default_rng(6)
     truth = rng.integers(0, 2, 200)
     X = rng.normal(size=(200, 8))
@@ -166,8 +166,8 @@ def test_it_ends_in_a_local_optimum_and_not_below_the_global_one(seed):
     values = {tuple(labels): value_at_labels(X, y, labels) for labels in labelings(y, 3)}
     assert reached >= min(values.values()) * (1 - 1e-9)
     ends = [labels for labels, value in values.items() if value == pytest.approx(reached, rel=1e-8)]
-    assert ends, "the objective is not that of any balanced labelling"
-    # a pair that would be switched at the minimum of some labelling lowers it: there is none
+    assert ends, "the objective is not that of any balanced labeling"
+    # a pair that would be switched at the minimum of some labeling lowers it: there is none
     o = X @ solution.w[:-1] + solution.w[-1]
     assert any(nothing_switches(np.array(labels), y, o) for labels in ends)
     assert solution.objective <= reached * (1 + 1e-12)

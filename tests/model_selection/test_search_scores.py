@@ -104,8 +104,8 @@ def test_a_cluster_gives_the_same_bits(name, client, tiny_shards):
 @pytest.mark.parametrize("name", ["l2svm", "s2rlsc", "tsvm", "da", "qn", "qp", "star exact"])
 def test_held_out_labels_have_no_influence(name):
     X, y, _ = few_labels()
-    labelled = np.flatnonzero(y >= 0)
-    held = labelled[[0, 5, 13, 20]]
+    labeled = np.flatnonzero(y >= 0)
+    held = labeled[[0, 5, 13, 20]]
     train = np.setdiff1d(np.arange(len(y)), held)
     probe, probe_y, _ = few_labels(seed=9)
 
@@ -148,15 +148,15 @@ def test_the_chosen_model_is_found_as_in_the_search(kind):
     X, y, _ = few_labels(n=120, n_labeled=12)
     grid = {"lam": [1.0, 0.1, 1e-2, 1e-3], "lam_unlabeled": [1.0]}
     estimator = kind(n_restarts=3) if kind is S2RLSC else kind()
-    labelled = np.flatnonzero(y >= 0)
-    everything = [(np.arange(len(y)), labelled)]
+    labeled = np.flatnonzero(y >= 0)
+    everything = [(np.arange(len(y)), labeled)]
     search = S3VMGridSearchCV(
         estimator, grid, cv=everything, scoring=smooth, refit=lambda table: 3
     ).fit(X, y)
     best = search.best_estimator_
     assert best.lam == 1e-3
-    assert smooth(best, X[labelled], y[labelled]) == split_scores(search)[3, 0]
-    assert np.array_equal(best.transduction_[labelled], y[labelled])
+    assert smooth(best, X[labeled], y[labeled]) == split_scores(search)[3, 0]
+    assert np.array_equal(best.transduction_[labeled], y[labeled])
     alone = S3VMGridSearchCV(
         estimator, grid, cv=everything, scoring=smooth, refit=lambda table: 3, warm_path=False
     ).fit(X, y)

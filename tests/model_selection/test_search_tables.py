@@ -51,7 +51,7 @@ def test_the_table_is_scikit_learns(data, scoring):
     assert ours.score(X[known], y[known]) == pytest.approx(theirs.score(X[known], y[known]))
 
 
-def test_train_scores_are_those_of_the_labelled_training_rows(data):
+def test_train_scores_are_those_of_the_labeled_training_rows(data):
     X, y = data
     search = S3VMGridSearchCV(RLSC(), GRID, cv=FOLDS, return_train_score=True, refit=False)
     table = search.fit(X, y).cv_results_
@@ -234,11 +234,11 @@ def test_data_that_cannot_be_searched(data):
     search = S3VMGridSearchCV(TSVM(), GRID)
     with pytest.raises(ValueError, match="y is None"):
         search.fit(X, None)
-    with pytest.raises(ValueError, match="no labelled row"):
+    with pytest.raises(ValueError, match="no labeled row"):
         search.fit(X, np.full(len(y), -1))
     with pytest.raises(ValueError, match="only one class"):
         search.fit(X, np.where(y == 1, -1, y))
-    with pytest.raises(ValueError, match="without a labelled row"):
+    with pytest.raises(ValueError, match="without a labeled row"):
         S3VMGridSearchCV(TSVM(), GRID, cv=[(np.flatnonzero(y >= 0), np.flatnonzero(y < 0))]).fit(
             X, y
         )

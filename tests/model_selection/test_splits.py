@@ -1,4 +1,4 @@
-"""Splitters: labelled rows are cut up, unlabelled ones always train."""
+"""Splitters: labeled rows are cut up, unlabeled ones always train."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ each = pytest.mark.parametrize("cv", SPLITTERS, ids=repr)
     n_free=st.integers(0, 40),
     counts=st.tuples(*[st.integers(3, 9)] * 3),
 )
-def test_unlabelled_rows_train_and_labelled_rows_are_tested(cv, seed, n_free, counts):
+def test_unlabeled_rows_train_and_labeled_rows_are_tested(cv, seed, n_free, counts):
     y = np.repeat([-1, 0, 1, 2], [n_free, *counts])
     y = np.random.default_rng(seed).permutation(y)
     free = np.flatnonzero(y == -1)
@@ -45,7 +45,7 @@ def test_unlabelled_rows_train_and_labelled_rows_are_tested(cv, seed, n_free, co
 
 
 @pytest.mark.parametrize("stratify", [True, False])
-def test_folds_are_a_partition_of_the_labelled_rows(stratify):
+def test_folds_are_a_partition_of_the_labeled_rows(stratify):
     _, y, _ = few_labels()
     tests = [test for _, test in LabeledKFold(5, stratify=stratify).split(None, y)]
     assert np.array_equal(np.sort(np.concatenate(tests)), np.flatnonzero(y >= 0))
@@ -87,10 +87,10 @@ def test_few_labels_of_a_class_make_fewer_folds():
 @pytest.mark.parametrize(
     ("cv", "y", "message"),
     [
-        (LabeledKFold(3), [0, 0, 0, 1, -1], "class 1 has 1 labelled row"),
-        (LabeledLeaveOneOut(), [0, 0, 0, 1, -1], "class 1 has 1 labelled row"),
-        (LabeledKFold(3, stratify=False), [0, -1, -1], "there are 1 labelled"),
-        (LabeledKFold(3), [-1, -1], "no labelled row"),
+        (LabeledKFold(3), [0, 0, 0, 1, -1], "class 1 has 1 labeled row"),
+        (LabeledLeaveOneOut(), [0, 0, 0, 1, -1], "class 1 has 1 labeled row"),
+        (LabeledKFold(3, stratify=False), [0, -1, -1], "there are 1 labeled"),
+        (LabeledKFold(3), [-1, -1], "no labeled row"),
         (LabeledKFold(3), [[0, 1]], "1-dimensional"),
         (LabeledKFold(3), None, "needs y"),
     ],

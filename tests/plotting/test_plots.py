@@ -41,7 +41,7 @@ def fit(kind, data, **params):
     return kind(positive_ratio=0.5, **params).fit(*data)
 
 
-def labelled(ax):
+def labeled(ax):
     return bool(ax.get_xlabel()) and bool(ax.get_ylabel())
 
 
@@ -93,7 +93,7 @@ def test_annealing_path_of_da(plane):
     assert right.lines[0].get_ydata().tolist() == [row["entropy"] for row in rests]
     assert ax.get_xscale() == "log"
     assert ax.xaxis_inverted()
-    assert labelled(ax)
+    assert labeled(ax)
     assert right.get_ylabel()
 
 
@@ -115,7 +115,7 @@ def test_switches_per_level():
     ax = plot_switches(rows)
     assert [patch.get_height() for patch in ax.patches] == [7, 0, 5]
     assert [text.get_text() for text in ax.get_xticklabels()] == ["0.1", "0.2", "1"]
-    assert labelled(ax)
+    assert labeled(ax)
 
 
 def test_the_last_level_is_always_named():
@@ -183,7 +183,7 @@ def test_the_boundary_is_where_the_output_is_zero(kind, plane):
         len(c.get_offsets()) for c in ax.collections if type(c).__name__ == "PathCollection"
     )
     assert drawn == len(X)
-    assert labelled(ax)
+    assert labeled(ax)
 
 
 def test_the_boundaries_of_three_classes_are_ties():
@@ -209,14 +209,14 @@ def test_histogram_of_outputs_counts_every_row(plane):
     model = fit(TSVM, plane)
     ax = plot_outputs(model, X, few)
     steps = {patch.get_label(): patch for patch in ax.patches if "rows" in patch.get_label()}
-    assert set(steps) == {"labelled rows", "unlabelled rows"}
+    assert set(steps) == {"labeled rows", "unlabeled rows"}
     outputs = model.decision_function(X)
-    for name, part in (("labelled rows", few != -1), ("unlabelled rows", few == -1)):
+    for name, part in (("labeled rows", few != -1), ("unlabeled rows", few == -1)):
         data = steps[name].get_data()
         assert np.array_equal(data.values, np.histogram(outputs[part], data.edges)[0])
     shown = sum(patch.get_data().values.sum() for patch in steps.values())
     assert len(X) - 2 <= shown <= len(X)
-    assert labelled(ax)
+    assert labeled(ax)
 
 
 def test_histogram_of_outputs_alone():

@@ -35,7 +35,7 @@ class Setting:
         )
 
     def look(self, w):
-        """Outputs, and g of the unlabelled rows."""
+        """Outputs, and g of the unlabeled rows."""
         o = self.wide @ w
         g = LAM_U * (np.maximum(0, 1 - o) ** 2 - np.maximum(0, 1 + o) ** 2)
         return o, g[self.free]

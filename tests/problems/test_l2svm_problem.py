@@ -14,7 +14,7 @@ LAM = 0.03
 
 @pytest.fixture(params=["csr", "dense"])
 def setting(request, make_rows):
-    """An engine with unlabelled rows and weights, and what it stands for as dense algebra."""
+    """An engine with unlabeled rows and weights, and what it stands for as dense algebra."""
     X, y = make_rows(200, 12, seed=1, density=0.5)
     rng = np.random.default_rng(2)
     y = np.where(rng.random(200) < 0.2, -1, y)
@@ -111,7 +111,7 @@ def test_a_point_stays_usable_beside_another(setting, bias, rng):
     assert before[1] == after[1]
 
 
-def test_changing_lam_changes_the_regulariser_only(setting, bias, rng):
+def test_changing_lam_changes_the_regularizer_only(setting, bias, rng):
     problem = problem_of(setting, bias)
     w = rng.normal(size=13)
     before = problem.evaluate(w)

@@ -1,4 +1,4 @@
-"""The objective of QN-S3VM against the paper's formulas, finite differences and centred rows."""
+"""The objective of QN-S3VM against the paper's formulas, finite differences and centered rows."""
 
 import dask
 import numpy as np
@@ -25,7 +25,7 @@ class Setting:
         self.costs = np.array([0.7, 1.3]) / self.weights[~free].sum()
         self.cost = np.where(free, 0, self.costs[y] * self.weights)
         mean = np.zeros(self.d) if offset == "none" else self.share @ rows
-        self.centred = rows - mean  # rows that are centred for real
+        self.centered = rows - mean  # rows that are centered for real
         with dask.config.set({"s3vm.shard-bytes": 1024, "s3vm.local-bytes": 0}):
             self.engine = ingest(X, y, weights).place(np.array([0, 1]))
         total = self.weights[free].sum()
@@ -33,7 +33,7 @@ class Setting:
 
     def outputs(self, x):
         b = {"none": 0.0, "balanced": LEVEL, "free": x[-1]}[self.offset]
-        return self.centred @ x[: self.d] + b
+        return self.centered @ x[: self.d] + b
 
     def value(self, x, lam_u):
         """Eq. 4, written down as it is printed."""
@@ -63,7 +63,7 @@ def setting(request, make_rows, offset):
 
 
 @pytest.mark.parametrize("lam_u", [0.0, 0.7])
-def test_value_is_the_formula_on_rows_that_are_centred(setting, lam_u, rng):
+def test_value_is_the_formula_on_rows_that_are_centered(setting, lam_u, rng):
     for x in (np.zeros(setting.problem.size), rng.normal(size=setting.problem.size)):
         value, _ = setting.problem.evaluate(x, lam_u)
         assert value == pytest.approx(setting.value(x, lam_u), rel=1e-12)
@@ -85,18 +85,18 @@ def test_gradient_is_that_of_finite_differences(setting, lam_u, rng):
 def test_weights_are_for_rows_as_they_are(setting, rng):
     x = rng.normal(size=setting.problem.size)
     w = setting.problem.weights(x)
-    rows = setting.centred + setting.problem.mean
+    rows = setting.centered + setting.problem.mean
     np.testing.assert_allclose(rows @ w[:-1] + w[-1], setting.outputs(x), atol=1e-12)
     np.testing.assert_allclose(setting.problem.variables(w), x, atol=1e-12)
 
 
 def test_balanced_outputs_have_the_wanted_mean(setting, rng):
     w = setting.problem.weights(rng.normal(size=setting.problem.size))
-    mean = setting.share @ ((setting.centred + setting.problem.mean) @ w[:-1] + w[-1])
+    mean = setting.share @ ((setting.centered + setting.problem.mean) @ w[:-1] + w[-1])
     assert (mean == pytest.approx(LEVEL)) == (setting.offset == "balanced")
 
 
-def test_another_weight_needs_the_labelled_rows_alone(setting, rng):
+def test_another_weight_needs_the_labeled_rows_alone(setting, rng):
     x = rng.normal(size=setting.problem.size)
     for old, new in ((1e-6, 1e-4), (0.1, 0.5), (1.0, 0.2)):
         wanted = setting.problem.evaluate(x, new)
@@ -104,7 +104,7 @@ def test_another_weight_needs_the_labelled_rows_alone(setting, rng):
         assert found[0] == pytest.approx(wanted[0], rel=1e-13)
         np.testing.assert_allclose(found[1], wanted[1], atol=1e-13)
     old = setting.problem.evaluate(x, 1.0)
-    setting.engine.each(spoil_unlabelled_rows)
+    setting.engine.each(spoil_unlabeled_rows)
     assert np.isfinite(setting.problem.reweighed(x, *old, 1.0, 2.0)[1]).all()
 
 
@@ -114,18 +114,18 @@ def test_one_round_per_evaluation(setting):
     assert setting.engine.rounds == before + 1
 
 
-def test_the_supervised_stage_reads_no_unlabelled_row(setting):
+def test_the_supervised_stage_reads_no_unlabeled_row(setting):
     """Rows without a label are spoilt: whoever reads one is found out."""
     x = np.ones(setting.problem.size)
     wanted = setting.problem.evaluate(x, 0.0)
-    setting.engine.each(spoil_unlabelled_rows)
+    setting.engine.each(spoil_unlabeled_rows)
     value, gradient = setting.problem.evaluate(x, 0.0)
     assert value == wanted[0]
     assert np.array_equal(gradient, wanted[1])
     assert np.isnan(setting.problem.evaluate(x, 1.0)[1]).any()
 
 
-def spoil_unlabelled_rows(shard):
+def spoil_unlabeled_rows(shard):
     rows = shard.rows
     if isinstance(rows, np.ndarray):
         shard.rows = np.where((shard.codes < 0)[:, None], np.nan, rows)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programme_cases import Case
+from program_cases import Case
 
 from dask_s3vm.problems.label_sums import kernel_bounds
 from dask_s3vm.problems.submodular import (

@@ -1,4 +1,4 @@
-"""Labels of unlabelled rows: given, switched and put back, against sorting."""
+"""Labels of unlabeled rows: given, switched and put back, against sorting."""
 
 import dask
 import numpy as np
@@ -81,7 +81,7 @@ def switched_by_sorting(outputs, codes, labels, most):
 
 @st.composite
 def rows(draw, max_size=50):
-    """Outputs, codes and labels; two labelled rows at the head."""
+    """Outputs, codes and labels; two labeled rows at the head."""
     free = draw(st.lists(st.tuples(OUTPUT, st.integers(-1, 1)), min_size=1, max_size=max_size))
     outputs = np.array([0.3, -0.2, *(o for o, _ in free)])
     codes = np.array([1, 0, *(min(code, 0) - (code == 1) for _, code in free)])
@@ -175,7 +175,7 @@ def test_ties_are_assigned_by_row_number(n_positive):
 
 
 def test_rows_outside_the_problem_are_assigned_by_their_outputs_too():
-    """Before the first level unlabelled rows cost nothing, and an evaluation leaves them out."""
+    """Before the first level unlabeled rows cost nothing, and an evaluation leaves them out."""
     problem = problem_of(np.array([[0.1], [-0.1], [3.0], [-2.0]]), np.array([1, 0, -1, -1]))
     problem.evaluate(ONE)
     problem.assign(ONE, 1)
@@ -247,7 +247,7 @@ def test_a_point_is_carried_to_another_cost(setting, rng, cost):
     problem, _ = setting
     w, p = rng.normal(size=10), rng.normal(size=10)
     point = problem.evaluate(w)
-    carried = problem.at_cost(point, problem.labelled_part(point), cost)
+    carried = problem.at_cost(point, problem.labeled_part(point), cost)
     problem.set_unlabeled_cost(cost)
     product = problem.hessian_product(carried, p)
     again = problem.evaluate(w)
@@ -255,17 +255,17 @@ def test_a_point_is_carried_to_another_cost(setting, rng, cost):
     np.testing.assert_array_equal(product[0], problem.hessian_product(again, p)[0])
 
 
-def test_the_labelled_part_is_all_there_is_without_unlabelled_rows(setting, rng):
+def test_the_labeled_part_is_all_there_is_without_unlabeled_rows(setting, rng):
     problem, _ = setting
     w = rng.normal(size=10)
-    part = problem.labelled_part(problem.evaluate(w))
+    part = problem.labeled_part(problem.evaluate(w))
     problem.set_unlabeled_cost(0.0)
     alone = problem.evaluate(w)
     assert part.loss == pytest.approx(alone.value - 0.5 * LAM * w @ w, rel=1e-12)
     np.testing.assert_allclose(part.gradient, alone.gradient - LAM * w, rtol=1e-10, atol=1e-13)
 
 
-def test_a_cost_of_nothing_leaves_unlabelled_rows_out(setting, rng):
+def test_a_cost_of_nothing_leaves_unlabeled_rows_out(setting, rng):
     problem, _ = setting
     w = rng.normal(size=10)
     problem.set_unlabeled_cost(0.0)

@@ -123,8 +123,20 @@ def test_an_impossible_tolerance_ends_by_precision(problem):
     assert result.point.value <= problem.minimum() * (1 + 1e-9)
 
 
-def test_the_first_newton_system_is_solved_loosely():
-    assert newton._inner_tolerance(2.0, math.inf, 0.0) == 2.0 * newton.FIRST_FORCING
-    assert newton._inner_tolerance(2.0, 1.0, 0.0) == 2.0 * newton.MAX_FORCING
-    assert newton._inner_tolerance(2.0, 1e4, 0.0) == 2.0 * 2e-4
-    assert newton._inner_tolerance(2.0, math.inf, 1.0) == 0.5  # half of what is asked for
+def test_newton_systems_are_solved_by_where_the_start_is():
+    tolerance, (first, later) = newton._inner_tolerance, newton.FAR
+    assert tolerance(2.0, math.inf, 0.0, newton.FAR) == 2.0 * first > 0.0
+    assert tolerance(2.0, 1.0, 0.0, newton.FAR) == 2.0 * later
+    assert tolerance(2.0, 1e4, 0.0, newton.FAR) == 2.0 * 2e-4
+    assert tolerance(2.0, math.inf, 1.0, newton.FAR) == 0.5  # half of what is asked for
+    assert tolerance(2.0, math.inf, 0.0, newton.NEAR) == 0.0
+
+
+def test_where_values_are_equal_the_gradient_decides():
+    here = Point(np.zeros(1), 1.0, np.array([1e-8]), 1, 0)
+    flatter = Point(np.zeros(1), 1.0, np.array([1e-9]), 1, 1)
+    steeper = Point(np.zeros(1), 1.0, np.array([2e-8]), 1, 1)
+    higher = Point(np.zeros(1), 1.0 + 1e-12, np.array([1e-9]), 1, 1)
+    assert newton._is_progress(here, flatter)
+    assert not newton._is_progress(here, steeper)
+    assert not newton._is_progress(here, higher)

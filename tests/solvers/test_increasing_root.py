@@ -15,13 +15,13 @@ from dask_s3vm.solvers.root import increasing_root
 class Counted:
     """Mean of logistic functions less a level, and its derivative; counts its calls."""
 
-    def __init__(self, centres, width, level):
-        self.centres, self.width, self.level = np.asarray(centres, dtype=float), width, level
+    def __init__(self, centers, width, level):
+        self.centers, self.width, self.level = np.asarray(centers, dtype=float), width, level
         self.calls = 0
 
     def __call__(self, x):
         self.calls += 1
-        p = expit((x - self.centres) / self.width)
+        p = expit((x - self.centers) / self.width)
         return float(p.mean()) - self.level, float((p * (1 - p)).mean()) / self.width
 
 
@@ -40,10 +40,10 @@ def test_it_is_the_root_of_brentq_and_takes_few_calls(seed, n, width, level, sta
     x = increasing_root(f, start, width, tol)
     calls = f.calls
     spread = 50 * width
-    bounds = f.centres.min() - spread, f.centres.max() + spread
+    bounds = f.centers.min() - spread, f.centers.max() + spread
     theirs = scipy.optimize.brentq(lambda z: f(z)[0], *bounds, xtol=1e-13, rtol=1e-14)
     # a steep step cannot be met closer than the spacing of numbers allows
-    grain = f(x)[1] * 4e-15 * max(1.0, abs(x), *np.abs(f.centres))
+    grain = f(x)[1] * 4e-15 * max(1.0, abs(x), *np.abs(f.centers))
     assert abs(f(x)[0]) <= tol + grain
     assert abs(f(x)[0]) <= abs(f(theirs)[0]) + tol + grain
     assert calls <= 60

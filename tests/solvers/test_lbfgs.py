@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dask_s3vm.kernels.vectors import combine, products
-from dask_s3vm.solvers.lbfgs import Memory, memory_size, minimise
+from dask_s3vm.solvers.lbfgs import Memory, memory_size, minimize
 from dask_s3vm.solvers.wolfe import Trial, wolfe_step
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -129,7 +129,7 @@ def test_fewer_pairs_of_long_vectors_are_kept(n, wanted):
 @settings(deadline=None, max_examples=20)
 def test_convex_functions_end_where_those_of_scipy_do(seed):
     function, d = softened(seed)
-    found = minimise(function, np.zeros(d), Memory(5, d), 1e-12, never, 1000)
+    found = minimize(function, np.zeros(d), Memory(5, d), 1e-12, never, 1000)
     theirs = scipy.optimize.minimize(
         function, np.zeros(d), jac=True, method="BFGS", options={"gtol": 1e-9}
     )
@@ -140,7 +140,7 @@ def test_convex_functions_end_where_those_of_scipy_do(seed):
 @pytest.mark.parametrize("d", [2, 10])
 def test_a_curved_valley_is_followed_to_its_end(d):
     watched = Watched(rosenbrock)
-    found = minimise(watched, np.full(d, -1.2), Memory(10, d), 0.0, below(1e-8), 500)
+    found = minimize(watched, np.full(d, -1.2), Memory(10, d), 0.0, below(1e-8), 500)
     assert found.termination == "converged"
     np.testing.assert_allclose(found.x, 1.0, atol=1e-6)
     assert found.n_evaluations == len(watched.values) < 50 + 15 * d
@@ -155,7 +155,7 @@ def test_values_of_accepted_points_never_rise():
             seen.append(others[-1].copy())
             return super().add(s, y, *others)
 
-    found = minimise(rosenbrock, np.full(4, -1.2), Noting(5, 4), 0.0, below(1e-8), 500)
+    found = minimize(rosenbrock, np.full(4, -1.2), Noting(5, 4), 0.0, below(1e-8), 500)
     points = {gradient.tobytes() for gradient in seen}
     watched = Watched(rosenbrock)
     values = []
@@ -166,7 +166,7 @@ def test_values_of_accepted_points_never_rise():
             values.append(value)
         return value, gradient
 
-    minimise(replay, np.full(4, -1.2), Memory(5, 4), 0.0, below(1e-8), 500)
+    minimize(replay, np.full(4, -1.2), Memory(5, 4), 0.0, below(1e-8), 500)
     assert len(values) == found.n_iter
     assert np.all(np.diff(values) <= 0)
 
@@ -174,7 +174,7 @@ def test_values_of_accepted_points_never_rise():
 @pytest.mark.parametrize("seed", range(6))
 def test_it_goes_on_to_the_last_bits_of_the_gradient(seed):
     function, d = softened(seed, lam=0.1)
-    found = minimise(function, np.zeros(d), Memory(10, d), 0.0, never, 1000)
+    found = minimize(function, np.zeros(d), Memory(10, d), 0.0, never, 1000)
     assert found.termination == "precision"
     assert np.abs(found.gradient).max() < 1e-13
 
@@ -182,21 +182,21 @@ def test_it_goes_on_to_the_last_bits_of_the_gradient(seed):
 @pytest.mark.parametrize("most", [1, 2, 7])
 def test_it_stops_after_so_many_evaluations(most):
     watched = Watched(rosenbrock)
-    found = minimise(watched, np.full(6, -1.2), Memory(5, 6), 0.0, never, most)
+    found = minimize(watched, np.full(6, -1.2), Memory(5, 6), 0.0, never, most)
     assert found.termination == "max_iter"
     assert found.n_evaluations == len(watched.values) == most
     assert found.value == min(watched.values) or most == 1
 
 
 def test_a_start_at_the_minimum_takes_one_evaluation():
-    found = minimise(rosenbrock, np.ones(3), Memory(5, 3), 0.0, below(1e-12), 100)
+    found = minimize(rosenbrock, np.ones(3), Memory(5, 3), 0.0, below(1e-12), 100)
     assert (found.n_evaluations, found.n_iter, found.termination) == (1, 0, "converged")
 
 
 def test_a_start_that_is_known_is_not_evaluated():
     x, watched = np.full(3, -1.2), Watched(rosenbrock)
-    found = minimise(watched, x, Memory(5, 3), 0.0, below(1e-8), 300, known=rosenbrock(x))
-    wanted = minimise(rosenbrock, x, Memory(5, 3), 0.0, below(1e-8), 300)
+    found = minimize(watched, x, Memory(5, 3), 0.0, below(1e-8), 300, known=rosenbrock(x))
+    wanted = minimize(rosenbrock, x, Memory(5, 3), 0.0, below(1e-8), 300)
     assert np.array_equal(found.x, wanted.x)
     assert found.n_evaluations == wanted.n_evaluations == len(watched.values) + 1
 
@@ -207,7 +207,7 @@ def test_values_that_are_no_numbers_are_stepped_back_from():
             return np.inf, np.full(1, np.nan)
         return float(np.exp(3 * x[0])), 3 * np.exp(3 * x)
 
-    found = minimise(walled, np.array([2.0]), Memory(5, 1), 1e-9, never, 200)
+    found = minimize(walled, np.array([2.0]), Memory(5, 1), 1e-9, never, 200)
     assert -0.5 <= found.x[0] < -0.2
     assert np.isfinite(found.value)
 
@@ -215,13 +215,13 @@ def test_values_that_are_no_numbers_are_stepped_back_from():
 def test_the_scale_is_taken_along_and_the_pairs_are_not():
     function, d = softened(5)
     memory = Memory(10, d)
-    first = minimise(function, np.zeros(d), memory, 1e-8, never, 500)
+    first = minimize(function, np.zeros(d), memory, 1e-8, never, 500)
     assert memory.scale is not None
-    again = minimise(function, first.x, memory, 1e-4, never, 500)
+    again = minimize(function, first.x, memory, 1e-4, never, 500)
     assert (again.n_evaluations, again.termination) == (1, "converged")
-    again = minimise(function, first.x, memory, 1e-4, never, 500, least_steps=2)
+    again = minimize(function, first.x, memory, 1e-4, never, 500, least_steps=2)
     assert (again.n_iter, again.termination) == (2, "converged")
-    moved = minimise(lambda x: function(x - 0.1), first.x, memory, 1e-8, never, 500)
+    moved = minimize(lambda x: function(x - 0.1), first.x, memory, 1e-8, never, 500)
     assert moved.value == pytest.approx(first.value, rel=1e-6)
 
 

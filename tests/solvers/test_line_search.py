@@ -56,7 +56,7 @@ def test_the_step_is_the_minimum(seed, n, spread):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_step_agrees_with_a_general_minimiser(seed):
+def test_the_step_agrees_with_a_general_minimizer(seed):
     phi = Hinges(seed, 8, 0)
     if phi.slope(0.0)[0] >= 0:
         phi.a, phi.b = np.abs(phi.a), np.abs(phi.b)

@@ -10,7 +10,7 @@ from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.methods.base import History, TransductiveTask
 from dask_s3vm.methods.found_labels import classes_of_rows, train_on_found
 from dask_s3vm.methods.l2svm import L2SVMSettings
-from dask_s3vm.methods.programme import ProgrammeSettings, solve_programme
+from dask_s3vm.methods.program import ProgramSettings, solve_program
 from dask_s3vm.methods.submodular import SubmodularSettings, pick_labels
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
@@ -47,8 +47,8 @@ class Instance:
         engine = ingest(self.X, self.y).place(np.array([0, 1]))
         history = History()
         seeds = np.random.SeedSequence(0).spawn(n_restarts)
-        settings = ProgrammeSettings(self.cost, self.center, seeds)
-        found = solve_programme(engine, self.task(), settings, history)
+        settings = ProgramSettings(self.cost, self.center, seeds)
+        found = solve_program(engine, self.task(), settings, history)
         bits = [
             np.unpackbits(bits, count=high - low)
             for bits, (low, high) in zip(
@@ -119,7 +119,7 @@ def test_restarts_find_what_one_start_does_not():
     better = 0
     for seed in range(12):
         case = Instance(seed, n_unlabeled=150)
-        case.cost = 1.0  # many unlabelled rows that weigh much: many local minima
+        case.cost = 1.0  # many unlabeled rows that weigh much: many local minima
         (one, _, _), (many, _, rows) = case.solve(), case.solve(n_restarts=6)
         assert many.objective <= one.objective
         assert {row["start"] for row in rows} == set(range(7))
@@ -145,7 +145,7 @@ def found_bits(engine, y, n_classes):
         for task in tasks:
             if kind == "qp":
                 seeds = np.random.SeedSequence(0).spawn(2)
-                one = solve_programme(engine, task, ProgrammeSettings(0.3, True, seeds), history)
+                one = solve_program(engine, task, ProgramSettings(0.3, True, seeds), history)
             else:
                 settings = SubmodularSettings(0.3, True, "fewer", kind, 1 << 30)
                 one = pick_labels(engine, task, settings, history)

@@ -1,4 +1,4 @@
-"""QP-S3VM: labels as probabilities in a quadratic programme (Emara & Kantardzic, Problem 3).
+"""QP-S3VM: labels as probabilities in a quadratic program (Emara & Kantardzic, Problem 3).
 
 F is concave, so a minimum lies at a vertex. Frank-Wolfe: the gradient at P, the vertex Q that is
 best for it, and the full step to Q, which on a concave function is the best one:
@@ -19,7 +19,7 @@ import numpy as np
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import History, TransductiveTask
 from dask_s3vm.methods.found_labels import FoundLabels
-from dask_s3vm.problems.label_programme import LabelProgramme, ProgrammePoint
+from dask_s3vm.problems.label_program import LabelProgram, ProgramPoint
 from dask_s3vm.problems.label_sums import label_sums
 from dask_s3vm.solvers.swaps import swap_pairs
 
@@ -34,7 +34,7 @@ MAX_SWAPS = 512
 
 
 @dataclass(frozen=True)
-class ProgrammeSettings:
+class ProgramSettings:
     """Parameters of a solve: see `estimators.QPS3VM`.
 
     cost : C*.
@@ -46,44 +46,44 @@ class ProgrammeSettings:
     seeds: Sequence[np.random.SeedSequence]
 
 
-def solve_programme(
-    engine: Engine, task: TransductiveTask, settings: ProgrammeSettings, history: History
+def solve_program(
+    engine: Engine, task: TransductiveTask, settings: ProgramSettings, history: History
 ) -> FoundLabels:
     """Find labels for one binary problem; `task.costs` are C times the weights of the classes.
 
     `history` takes one row per step.
     """
     sums = label_sums(engine, task.positive, task.costs, settings.cost, settings.center)
-    programme = LabelProgramme(engine, sums, task.ratio)
-    run = _Run(programme, task.positive, history)
+    program = LabelProgram(engine, sums, task.ratio)
+    run = _Run(program, task.positive, history)
     for number in range(run.next_start, 1 + len(settings.seeds)):
-        run.descend(_start(programme, settings.seeds, number))
+        run.descend(_start(program, settings.seeds, number))
     found = run.best
     assert found is not None, "there is always a first start"
-    bits = programme.bits(found)
+    bits = program.bits(found)
     return FoundLabels(bits, found.value, sums.direction(found.raw), run.n_steps)
 
 
 class _Run:
     """One start after the other, and the best point so far; kept between starts."""
 
-    def __init__(self, programme: LabelProgramme, positive: int, history: History) -> None:
-        self.best: ProgrammePoint | None = None
+    def __init__(self, program: LabelProgram, positive: int, history: History) -> None:
+        self.best: ProgramPoint | None = None
         self.n_steps = 0
         self.next_start = 0
-        self._programme = programme
+        self._program = program
         self._positive = positive
         self._history = history
         self._name = f"labels {positive}/starts"
         kept = history.kept(self._name)
         if kept is not None:
-            self.best = ProgrammePoint.of_state(kept["best"])
+            self.best = ProgramPoint.of_state(kept["best"])
             self.n_steps, self.next_start = kept["n_steps"], kept["next_start"]
 
-    def descend(self, start: ProgrammePoint) -> None:
+    def descend(self, start: ProgramPoint) -> None:
         """Go down from a start."""
         point = start
-        for reached, row in _descend(self._programme, start):
+        for reached, row in _descend(self._program, start):
             self._history.add({"class": self._positive, "start": self.next_start, **row})
             point = reached
             self.n_steps += 1
@@ -99,25 +99,25 @@ class _Run:
 
 
 def _start(
-    programme: LabelProgramme, seeds: Sequence[np.random.SeedSequence], number: int
-) -> ProgrammePoint:
+    program: LabelProgram, seeds: Sequence[np.random.SeedSequence], number: int
+) -> ProgramPoint:
     """P = r, or a vertex for each seed: the best one for a random direction."""
     if number == 0:
-        return programme.uniform()
-    layout = programme.engine.layout
+        return program.uniform()
+    layout = program.engine.layout
     drawn = np.random.default_rng(seeds[number - 1]).normal(size=layout.n_features)
     direction = layout.to_internal(np.append(drawn, 0.0))
-    return programme.vertex(direction)
+    return program.vertex(direction)
 
 
 def _descend(
-    programme: LabelProgramme, start: ProgrammePoint
-) -> Iterator[tuple[ProgrammePoint, dict[str, object]]]:
+    program: LabelProgram, start: ProgramPoint
+) -> Iterator[tuple[ProgramPoint, dict[str, object]]]:
     """Points on the way down, each with a row for the history."""
     point = start
     for _ in range(MAX_STEPS):
         began = time.perf_counter()
-        point, event, swaps = _step(programme, point)
+        point, event, swaps = _step(program, point)
         row = {
             "event": event,
             "objective": point.value,
@@ -129,18 +129,18 @@ def _descend(
             return
 
 
-def _step(programme: LabelProgramme, point: ProgrammePoint) -> tuple[ProgrammePoint, str, int]:
+def _step(program: LabelProgram, point: ProgramPoint) -> tuple[ProgramPoint, str, int]:
     """Go to the best vertex, else swap pairs, else rest."""
-    sums = programme.sums
+    sums = program.sums
     small = SMALL * sums.scale(point.raw)
-    trial = programme.vertex(sums.direction(point.raw), beside=point)
+    trial = program.vertex(sums.direction(point.raw), beside=point)
     if point.vertex is None or trial.value < point.value - small:
         return trial, "vertex", 0
-    near = programme.near(point)
+    near = program.near(point)
     if near is not None:
         p, fall, swaps = swap_pairs(near.p, near.o, near.gram, sums.cost**2, small, MAX_SWAPS)
         if fall > small:
-            trial = programme.moved(point, near, p)
+            trial = program.moved(point, near, p)
             if trial.value < point.value:
                 return trial, "swap", swaps
     return point, "rest", 0

@@ -1,21 +1,21 @@
-"""The programme for labels against the paper's formulas, and its vertices against a sort."""
+"""The program for labels against the paper's formulas, and its vertices against a sort."""
 
 import numpy as np
 import pytest
-from programme_cases import C_STAR, Case
+from program_cases import C_STAR, Case
 
 from dask_s3vm.engine.select import Ranked
-from dask_s3vm.problems.label_programme import LabelProgramme, Vertex, set_scores
+from dask_s3vm.problems.label_program import LabelProgram, Vertex, set_scores
 from dask_s3vm.problems.label_sums import kernel_bounds
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
 
 kinds = pytest.mark.parametrize("sparse", [False, True])
-centres = pytest.mark.parametrize("center", [False, True])
+centers = pytest.mark.parametrize("center", [False, True])
 
 
 @kinds
-@centres
+@centers
 @pytest.mark.parametrize("seed", range(3))
 def test_objective_and_gradient_are_those_of_the_paper(seed, center, sparse):
     case = Case(seed, center=center, positive_rows=bool(seed % 2))
@@ -37,7 +37,7 @@ def test_gradient_is_the_derivative():
 
 
 @kinds
-@centres
+@centers
 @pytest.mark.parametrize("positive_rows", [False, True])
 def test_kernel_bounds_hold_and_are_reached(center, positive_rows, sparse):
     case = Case(1, n_unlabeled=200, center=center, positive_rows=positive_rows)
@@ -53,10 +53,10 @@ def test_kernel_bounds_hold_and_are_reached(center, positive_rows, sparse):
 
 
 def shares(case, engine, vertex, ratio=0.5):
-    """P of the unlabelled rows, put together from the shards."""
-    programme = LabelProgramme(engine, case.sums(engine), ratio)
+    """P of the unlabeled rows, put together from the shards."""
+    program = LabelProgram(engine, case.sums(engine), ratio)
     engine.each(set_scores, vertex.direction)
-    point = programme._point(vertex, 0)
+    point = program._point(vertex, 0)
     held = engine.each(lambda shard: shard.state["share0"])
     return np.concatenate(held)[case.free], point
 
@@ -67,9 +67,9 @@ def test_a_vertex_is_the_best_point_for_a_linear_function(ratio, sparse):
     case = Case(3, n_unlabeled=151, center=True)
     engine = case.engine(sparse)
     assert engine.layout.n_shards > 1
-    programme = LabelProgramme(engine, case.sums(engine), ratio)
+    program = LabelProgram(engine, case.sums(engine), ratio)
     direction = np.append(np.round(np.random.default_rng(0).normal(size=3), 1), 0.0)
-    point = programme.vertex(direction)
+    point = program.vertex(direction)
     P, again = shares(case, engine, point.vertex, ratio)
     # by a stable sort: as many ones as fit, then the fraction
     order = np.argsort(case.X[case.free] @ direction[:-1], kind="stable")
@@ -86,8 +86,8 @@ def test_a_vertex_is_the_best_point_for_a_linear_function(ratio, sparse):
 def test_ties_go_by_row_number():
     case = Case(3, n_unlabeled=11)
     engine = case.engine()
-    programme = LabelProgramme(engine, case.sums(engine), 4 / 11)
-    point = programme.vertex(np.zeros(4))
+    program = LabelProgram(engine, case.sums(engine), 4 / 11)
+    point = program.vertex(np.zeros(4))
     P, _ = shares(case, engine, point.vertex)
     assert P.tolist() == [1.0] * 4 + [0.0] * 7
 
@@ -96,7 +96,7 @@ def test_a_whole_number_of_rows_survives_rounding():
     case = Case(0, n_unlabeled=49)
     engine = case.engine()
     for k in range(50):
-        assert LabelProgramme(engine, case.sums(engine), k / 49).budget == k
+        assert LabelProgram(engine, case.sums(engine), k / 49).budget == k
 
 
 def test_edits_are_part_of_a_vertex():
@@ -112,14 +112,14 @@ def test_edits_are_part_of_a_vertex():
     assert P.tolist() == wanted.tolist()
 
 
-@centres
+@centers
 def test_rows_near_the_threshold_are_all_rows_if_these_are_few(center):
     case = Case(4, n_unlabeled=60, center=center)
     engine = case.engine()
-    programme = LabelProgramme(engine, case.sums(engine), 0.41)
-    point = programme.vertex(programme.sums.direction(programme.uniform().raw))
-    programme.vertex(programme.sums.direction(point.raw), beside=point)  # scores at the point
-    near = programme.near(point)
+    program = LabelProgram(engine, case.sums(engine), 0.41)
+    point = program.vertex(program.sums.direction(program.uniform().raw))
+    program.vertex(program.sums.direction(point.raw), beside=point)  # scores at the point
+    near = program.near(point)
     P, _ = shares(case, engine, point.vertex)
     assert near.numbers.tolist() == np.flatnonzero(case.free).tolist()
     assert near.p.tolist() == P.tolist()
@@ -130,7 +130,7 @@ def test_rows_near_the_threshold_are_all_rows_if_these_are_few(center):
     after = near.p.copy()
     i, j = int(np.argmax(near.p)), int(np.argmin(near.p))
     after[[i, j]] = after[[j, i]]
-    moved = programme.moved(point, near, after)
+    moved = program.moved(point, near, after)
     assert moved.value == pytest.approx(case.objective(after), rel=1e-10)
     assert shares(case, engine, moved.vertex)[0].tolist() == after.tolist()
 

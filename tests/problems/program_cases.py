@@ -1,4 +1,4 @@
-"""Small instances of the programme for labels, and the paper's formulas word by word."""
+"""Small instances of the program for labels, and the paper's formulas word by word."""
 
 import itertools
 
@@ -12,7 +12,7 @@ C, C_STAR = 0.7, 0.3
 
 
 class Case:
-    """Rows of which the first few are labelled, and kernels between them."""
+    """Rows of which the first few are labeled, and kernels between them."""
 
     def __init__(self, seed, n_unlabeled=9, d=3, n_labeled=4, center=False, positive_rows=True):
         rng = np.random.default_rng(seed)
@@ -20,7 +20,7 @@ class Case:
         self.X = rng.random((n, d)) if positive_rows else rng.normal(size=(n, d))
         self.X[rng.random((n, d)) < 0.2] = 0.0
         self.y = np.append(np.arange(n_labeled) % 2, np.full(n_unlabeled, -1))
-        # unlabelled rows among the labelled ones, so that row numbers matter
+        # unlabeled rows among the labeled ones, so that row numbers matter
         order = rng.permutation(n)
         self.X, self.y = self.X[order], self.y[order]
         self.free = self.y < 0

@@ -1,6 +1,6 @@
 """Vertices of {0 <= P <= 1, sum P = r u}, kept in the shards (Emara & Kantardzic, Problem 3).
 
-A vertex is 1 on some unlabelled rows, a fraction on one more if r u is not whole, 0 on the rest.
+A vertex is 1 on some unlabeled rows, a fraction on one more if r u is not whole, 0 on the rest.
 Those of interest are the rows of smallest product with a direction: a direction, the last row
 that is in, and its share tell all of P, so that shards can be set up again from them.
 
@@ -41,7 +41,7 @@ class Vertex:
 
 
 @dataclass(frozen=True)
-class ProgrammePoint:
+class ProgramPoint:
     """A P: its sum of raw rows, F, and the vertex that it is; None for P = r.
 
     `slot` tells where the shards keep it; None if they do not.
@@ -67,7 +67,7 @@ class ProgrammePoint:
         }
 
     @classmethod
-    def of_state(cls, state: dict[str, Any]) -> "ProgrammePoint":
+    def of_state(cls, state: dict[str, Any]) -> "ProgramPoint":
         """Return the point of a state, for its bits: the shards do not know it."""
         edits = dict(zip(state["edited"].tolist(), state["entries"].tolist(), strict=True))
         vertex = Vertex(state["direction"], Ranked(*state["last"]), state["share"], edits)
@@ -85,12 +85,12 @@ class Near:
     gram: np.ndarray
 
 
-class LabelProgramme:
+class LabelProgram:
     """F over the vertices.
 
     Parameters
     ----------
-    engine : rows with class numbers, -1 where unlabelled.
+    engine : rows with class numbers, -1 where unlabeled.
     sums : see `label_sums`.
     ratio : r.
     """
@@ -104,13 +104,13 @@ class LabelProgramme:
             budget = float(whole)
         self.budget = budget
 
-    def uniform(self) -> ProgrammePoint:
+    def uniform(self) -> ProgramPoint:
         """P = r. Costs nothing."""
         raw = self.budget / self.sums.n_unlabeled * self.sums.unlabeled
-        return ProgrammePoint(None, raw, self.sums.value(raw), None)
+        return ProgramPoint(None, raw, self.sums.value(raw), None)
 
-    def vertex(self, direction: np.ndarray, beside: ProgrammePoint | None = None) -> ProgrammePoint:
-        """Minimise a linear function, the product with `direction`, over the polytope.
+    def vertex(self, direction: np.ndarray, beside: ProgramPoint | None = None) -> ProgramPoint:
+        """Minimize a linear function, the product with `direction`, over the polytope.
 
         Costs: 4-6 rounds; 1 pass over the rows, and 1 over the smaller side; d + 1 numbers to and
         from each group.
@@ -128,7 +128,7 @@ class LabelProgramme:
         slot = 0 if beside is None or beside.slot is None else 1 - beside.slot
         return self._point(Vertex(direction, last, share, {}), slot)
 
-    def near(self, point: ProgrammePoint) -> Near | None:
+    def near(self, point: ProgramPoint) -> Near | None:
         """Rows near the threshold, for swaps; None if one side is empty.
 
         `score` must be the products with the gradient at the point. All rows up to `NEAR` a side;
@@ -152,7 +152,7 @@ class LabelProgramme:
         )
         return Near(numbers, o, p, rows, gram)
 
-    def moved(self, point: ProgrammePoint, near: Near, p: np.ndarray) -> ProgrammePoint:
+    def moved(self, point: ProgramPoint, near: Near, p: np.ndarray) -> ProgramPoint:
         """The point with other entries at the rows near the threshold.
 
         Costs: 1 round, no pass over the rows.
@@ -166,19 +166,19 @@ class LabelProgramme:
         vertex = replace(point.vertex, edits=edits)
         return replace(point, vertex=vertex, raw=raw, value=self.sums.value(raw))
 
-    def bits(self, point: ProgrammePoint) -> list[np.ndarray]:
+    def bits(self, point: ProgramPoint) -> list[np.ndarray]:
         """Rows of p >= 1/2, one bit a row, by shard. Costs: 1 round, 1 pass over the rows."""
         assert point.vertex is not None, "P = r labels nothing"
         return self.engine.each(vertex_bits, point.vertex)
 
-    def _point(self, vertex: Vertex, slot: int) -> ProgrammePoint:
+    def _point(self, vertex: Vertex, slot: int) -> ProgramPoint:
         """Put a vertex into a slot of the shards, and add it up: over the smaller side."""
         fewer = self.budget <= 0.5 * self.sums.n_unlabeled
         (raw,) = self.engine.sum(set_vertex, vertex, slot, fewer)
         self.engine.remember(f"share{slot}", put_vertex, vertex, slot)
         if not fewer:
             raw = self.sums.unlabeled - raw
-        return ProgrammePoint(vertex, raw, self.sums.value(raw), slot)
+        return ProgramPoint(vertex, raw, self.sums.value(raw), slot)
 
 
 # Operations on one shard --------------------------------------------------------------------
@@ -198,7 +198,7 @@ def _products(shard: Shard, direction: np.ndarray) -> np.ndarray:
 
 
 def scores(shard: Shard, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Products of the unlabelled rows with a direction."""
+    """Products of the unlabeled rows with a direction."""
     set_scores(shard, direction)
     rows = free_rows(shard)
     return shard.state["score"][rows], rows
