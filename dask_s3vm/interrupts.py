@@ -48,7 +48,6 @@ _current: contextvars.ContextVar[Interrupt | None] = contextvars.ContextVar(
     "dask_s3vm_interrupt", default=None
 )
 
-
 #: The frame that called an interruptible function.
 _caller: contextvars.ContextVar[FrameType | None] = contextvars.ContextVar(
     "dask_s3vm_caller", default=None
@@ -190,11 +189,11 @@ def interruptible(function: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if threading.current_thread() is not threading.main_thread():
             return function(*args, **kwargs)
-        _caller.set(sys._getframe(1))
+        token = _caller.set(sys._getframe(1))
         try:
             return _supervised(functools.partial(function, *args, **kwargs))
         finally:
-            _caller.set(None)
+            _caller.reset(token)
 
     return run
 

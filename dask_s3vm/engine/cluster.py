@@ -151,11 +151,11 @@ class ClusterEngine:
         with self._told_of_scheduler():
             if self._census.due():
                 self._welcome()
-            waiting = set(range(self.layout.n_shards))
-            while waiting:
+            waiting: set[int] | None = None  # all of them
+            while waiting is None or waiting:
                 self._have(uses.needs)
                 answers += self._ask(waiting, method, op, args)
-                waiting = waiting.difference(*(numbers for _, numbers, _ in answers))
+                waiting = self._others(numbers for _, numbers, _ in answers)
         self._recipes.note(op, args, uses)
         self._budget.progress()
         copy = self._recipes.copy_of(uses.changes)
@@ -165,12 +165,14 @@ class ClusterEngine:
         return answers
 
     def _ask(
-        self, wanted: set[int], method: str, op: Operation, args: tuple[Any, ...]
+        self, wanted: set[int] | None, method: str, op: Operation, args: tuple[Any, ...]
     ) -> list[Answer]:
-        """Call the groups that hold wanted shards; groups that are lost are dropped."""
+        """Call the groups that hold wanted shards, None for all; lost groups are dropped."""
         calls = []
         for group in self._groups.values():
-            numbers = [number for number in group.numbers if number in wanted]
+            numbers = group.numbers
+            if wanted is not None:
+                numbers = [number for number in numbers if number in wanted]
             if numbers:
                 calls.append((group, numbers))
         found = call_all(
@@ -229,9 +231,16 @@ class ClusterEngine:
                 f"the connection to the scheduler is lost: {error!r}"
             ) from error
 
+    def _others(self, lists: Iterable[list[int]]) -> set[int]:
+        """Shards that are in none of some lists, which have no shard in common."""
+        lists = list(lists)
+        if sum(map(len, lists)) == self.layout.n_shards:
+            return set()
+        return set(range(self.layout.n_shards)).difference(*lists)
+
     def _missing(self) -> list[int]:
-        held = self._held().values()
-        return sorted(set(range(self.layout.n_shards)).difference(*held))
+        """Shards that nobody holds."""
+        return sorted(self._others(self._held().values()))
 
     def _place_missing(self) -> None:
         """Make the shards that nobody has: all at first, later those of lost workers."""

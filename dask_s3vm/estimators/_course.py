@@ -63,7 +63,7 @@ class Course:
             return self._stage(row["stage"])
         if "iteration" in row:
             return f"Newton step {row['iteration']}", None
-        if "swaps" in row:
+        if "start" in row:
             return self._start(row["start"])
         return (f"lam {row['lam']:g}" if "loo_error" in row else row.get("event", "training")), None
 

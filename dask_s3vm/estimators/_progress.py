@@ -21,9 +21,6 @@ LOG_ALIVE = 60.0
 #: Shortest time over which rounds per second are counted.
 SPAN = 1.0
 
-#: Columns of the history that count pairs of labels changed.
-_SWITCHES = ("pairs", "switched", "swaps")
-
 
 def callbacks_of(
     callbacks: Callable[..., None] | Iterable[Callable[..., None]] | None,
@@ -106,7 +103,7 @@ class Progress:
         with self._lock:
             now = self._clock()
             what, done = self._course.place(row)
-            switched = sum(row.get(name, 0) for name in _SWITCHES)
+            switched = row.get("switches", 0)
             self._switches = switched + (self._switches if what == self._what else 0)
             self._row, self._what, self._news = row, what, True
             self._pace.passed(now, done)
@@ -170,7 +167,7 @@ class Progress:
         for name in ("objective", "svm_objective", "fitness"):
             if name in row:
                 facts.append(f"{name.replace('_', ' ')} {row[name]:.6g}")
-        if any(name in row for name in _SWITCHES) and row.get("event") != "anneal":
+        if "switches" in row and row.get("event") != "anneal":
             facts.append(f"switches {self._switches:,}")
         for name, words in (("n_active", "active rows"), ("n_waiting", "unlabeled rows left")):
             if name in row:

@@ -288,7 +288,7 @@ class _Report:
                 "entropy": entropy,
                 "evaluations": evaluations,
                 "cg_steps": cg_steps,
-                "switched": switched,
+                "switches": switched,
                 "seconds": now - self._began,
             }
         )

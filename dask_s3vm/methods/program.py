@@ -121,7 +121,7 @@ def _descend(
         row = {
             "event": event,
             "objective": point.value,
-            "swaps": swaps,
+            "switches": swaps,
             "seconds": time.perf_counter() - began,
         }
         yield point, row

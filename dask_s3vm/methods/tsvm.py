@@ -198,7 +198,7 @@ class _Run:
                 "n_active": self._state.point.n_active,
                 "newton_steps": newton_steps,
                 "cg_steps": cg_steps,
-                "pairs": pairs,
+                "switches": pairs,
                 "seconds": now - self._began,
             }
         )

@@ -151,13 +151,10 @@ def plot_switches(source: Any, ax: Any = None) -> Any:
     Axes
     """
     rows = rows_of(source)
-    name = next((name for name in ("pairs", "switched", "swaps") if name in rows[0]), None)
-    if name is None:
-        raise ValueError(
-            "the history has none of the columns pairs, switched, swaps: nothing switches here"
-        )
+    if "switches" not in rows[0]:
+        raise ValueError("the history has no column switches: this method switches no labels")
     rows = [row for row in rows if row.get("event") != "anneal"]
-    groups = by_problem(rows, name)
+    groups = by_problem(rows, "switches")
     by_level = any("level" in row for row in rows)
     ax = tidy(axes(ax))
     ax.grid(False, axis="x")
@@ -168,9 +165,9 @@ def plot_switches(source: Any, ax: Any = None) -> Any:
             counts = np.zeros(len(levels))
             for row in group:
                 if row["level"] > 0:
-                    counts[levels.index(row["level"])] += row[name]
+                    counts[levels.index(row["level"])] += row["switches"]
         else:
-            counts = column([row for row in group if row.get("event") != "retrain"], name)
+            counts = column([row for row in group if row.get("event") != "retrain"], "switches")
         at = np.arange(len(counts)) + width * (number - (len(groups) - 1) / 2)
         color = COLORS[number % len(COLORS)]
         ax.bar(at, counts, width, color=color, label=name_of(problem, groups))

@@ -23,7 +23,7 @@ TITLES = {
 _CURVES: tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...] = (
     ("objective", plot_objective, ("objective", "fitness")),
     ("annealing", plot_annealing, ("temperature", "level", "stage")),
-    ("switches", plot_switches, ("pairs", "switched", "swaps")),
+    ("switches", plot_switches, ("switches",)),
 )
 
 

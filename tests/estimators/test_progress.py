@@ -35,7 +35,7 @@ class Clock:
 
 def level_row(level, pairs=0, objective=0.25):
     return {"class": 1, "event": "switch", "level": level, "objective": objective,
-            "n_active": 1200, "pairs": pairs, "seconds": 0.1}  # fmt: skip
+            "n_active": 1200, "switches": pairs, "seconds": 0.1}  # fmt: skip
 
 
 def lines_of(rows_at, rounds=None, course=None):

@@ -71,8 +71,8 @@ def test_switching_one_pair_at_a_time_finds_the_same_objective(text_models):
     assert np.median(np.abs(np.log(ratios))) < 0.005
     assert max(ratios) < 1.03
     for _, many, one, _ in text_models:
-        assert max(row["pairs"] for row in one.history_) <= 1
-        assert max(row["pairs"] for row in many.history_) > 1
+        assert max(row["switches"] for row in one.history_) <= 1
+        assert max(row["switches"] for row in many.history_) > 1
 
 
 def test_annealing_finds_no_higher_objective_on_most_sets(text_models):

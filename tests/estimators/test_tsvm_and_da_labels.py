@@ -165,9 +165,9 @@ def test_callbacks_see_the_history(kind, small):
     assert seen == model.history_ != []
     assert all(isinstance(value, (int, float, str)) for row in seen for value in row.values())
     common = {"class", "event", "objective", "cg_steps", "seconds"}
-    own = {"level", "n_active", "newton_steps", "pairs"}
+    own = {"level", "n_active", "newton_steps", "switches"}
     if kind is DAS3VM:
-        own = {"temperature", "entropy", "evaluations", "switched"}
+        own = {"temperature", "entropy", "evaluations", "switches"}
     assert all(set(row) == common | own for row in seen)
 
 

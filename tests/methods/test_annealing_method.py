@@ -141,7 +141,7 @@ def test_the_history_says_what_was_done(medium):
     solution, rows = train(*medium)
     keys = {
         "class", "event", "temperature", "objective", "entropy", "evaluations", "cg_steps",
-        "switched", "seconds",
+        "switches", "seconds",
     }  # fmt: skip
     assert all(set(row) == keys for row in rows)
     events = [event for event, _ in itertools.groupby(row["event"] for row in rows)]

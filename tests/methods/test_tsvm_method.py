@@ -83,8 +83,8 @@ def test_the_objective_never_rises_within_a_level(medium, most):
     for _, level in itertools.groupby(trained, key=lambda row: row["level"]):
         values = [row["objective"] for row in level]
         assert all(b <= a * (1 + 1e-12) for a, b in itertools.pairwise(values))
-    assert sum(row["pairs"] for row in rows) > 0
-    assert max(row["pairs"] for row in rows) <= (most or np.inf)
+    assert sum(row["switches"] for row in rows) > 0
+    assert max(row["switches"] for row in rows) <= (most or np.inf)
 
 
 @pytest.mark.parametrize("most", [None, 1, 5])
@@ -94,7 +94,7 @@ def test_every_level_ends_when_nothing_switches(medium, most):
         events = list(of_level)
         assert events[-1]["event"] == "switch"
         if most is not None:  # all pairs at once leave none at the same weights
-            assert events[-1]["pairs"] == 0
+            assert events[-1]["switches"] == 0
         assert level > 0
 
 
@@ -113,7 +113,7 @@ def test_levels_that_change_nothing_cost_no_round(medium):
 def test_the_history_says_what_was_done(medium):
     solution, rows = train(*medium)
     keys = {
-        "class", "event", "level", "objective", "n_active", "newton_steps", "cg_steps", "pairs",
+        "class", "event", "level", "objective", "n_active", "newton_steps", "cg_steps", "switches",
         "seconds",
     }  # fmt: skip
     assert all(set(row) == keys for row in rows)
@@ -183,7 +183,7 @@ def nothing_switches(labels, y, o):
 def test_all_rows_of_one_sign_is_a_supervised_problem(medium, ratio):
     X, y = medium
     _, rows = train(X, y, ratio=ratio)
-    assert sum(row["pairs"] for row in rows) == 0
+    assert sum(row["switches"] for row in rows) == 0
     wanted = value_at_labels(X, y, np.where(y < 0, int(ratio), y))
     assert rows[-1]["objective"] == pytest.approx(wanted, rel=1e-8)
 

@@ -110,7 +110,7 @@ def test_annealing_path_of_stages_and_levels(plane):
 
 
 def test_switches_per_level():
-    rows = [{"class": 1, "event": "switch", "level": level, "pairs": pairs, "objective": 1.0}
+    rows = [{"class": 1, "event": "switch", "level": level, "switches": pairs, "objective": 1.0}
             for level, pairs in [(0.0, 9), (0.1, 3), (0.1, 4), (0.2, 0), (1.0, 5)]]  # fmt: skip
     ax = plot_switches(rows)
     assert [patch.get_height() for patch in ax.patches] == [7, 0, 5]
@@ -119,7 +119,7 @@ def test_switches_per_level():
 
 
 def test_the_last_level_is_always_named():
-    rows = [{"event": "switch", "level": 1.3**k, "pairs": 1} for k in range(45)]
+    rows = [{"event": "switch", "level": 1.3**k, "switches": 1} for k in range(45)]
     names = [text.get_text() for text in plot_switches(rows).get_xticklabels()]
     assert names[-1] == f"{1.3**44:.2g}"
     assert 4 <= len(names) <= 8
@@ -128,12 +128,12 @@ def test_the_last_level_is_always_named():
 def test_switches_of_da_are_those_of_its_descent(plane):
     model = fit(DAS3VM, plane)
     ax = plot_switches(model)
-    wanted = [row["switched"] for row in model.history_ if row["event"] == "switch"]
+    wanted = [row["switches"] for row in model.history_ if row["event"] == "switch"]
     assert [patch.get_height() for patch in ax.patches] == wanted
 
 
 def test_nothing_switched_is_said():
-    ax = plot_switches([{"event": "switch", "level": 1.0, "pairs": 0}])
+    ax = plot_switches([{"event": "switch", "level": 1.0, "switches": 0}])
     assert [text.get_text() for text in ax.texts] == ["nothing switched"]
 
 
