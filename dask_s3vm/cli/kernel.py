@@ -28,7 +28,11 @@ def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--gamma", type=float, help="Parameter of rbf (or --sigma) and others."),
         click.option("--degree", type=float, help="Degree of poly; default 3."),
         click.option("--coef0", type=float, help="Constant of poly and sigmoid; default 1."),
-        click.option("--seed", type=click.IntRange(0), help="Draws landmarks and random starts."),
+        click.option(
+            "--seed",
+            type=click.IntRange(0),
+            help="Seed of landmarks and random starts [default: 0].",
+        ),
     ]
     for option in reversed(options):
         command = option(command)

@@ -139,7 +139,9 @@ def make_estimator(chosen: Mapping[str, Any], **others: Any) -> Any:
             params[name] = value
     if "class_weight" in params:
         params["class_weight"] = _class_weight(params["class_weight"])
-    return kind(**params, **_kernel_of(method, chosen))
+    # a command that is given again comes to the same model
+    repeatable = {"random_state": 0} if "random_state" in known else {}
+    return kind(**(repeatable | params | _kernel_of(method, chosen)))
 
 
 def _refuse_unless(has_effect: bool, option: str, method: str) -> None:

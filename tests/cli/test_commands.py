@@ -158,6 +158,21 @@ def test_train_least_squares(text_file, tmp_path):
     assert "--tol has no effect with --method s2rlsc" in done.stderr
 
 
+def test_a_command_given_again_comes_to_the_same_model(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 4)), np.where(np.arange(80) < 10, np.arange(80) % 2, -1)
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    for method in (["s2rlsc", "--restarts", 2], ["tsvm", "--kernel", "rbf", "--n-components", 9]):
+        found = []
+        for name in ("a.npz", "b.npz"):
+            rows_of(
+                run("train", tmp_path / "rows.npz", "--positive-ratio", 0.5, "--json", "--model",
+                    tmp_path / name, "--method", *method)
+            )  # fmt: skip
+            found.append(load_model(tmp_path / name))
+        assert np.array_equal(found[0].coef_, found[1].coef_)
+
+
 def test_train_on_a_local_cluster_gives_the_same_bits(text_file, tmp_path):
     for name, workers in (("a", 0), ("b", 2)):
         how = run_process if workers else run
