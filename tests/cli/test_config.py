@@ -77,7 +77,7 @@ def test_the_command_line_wins(write, tmp_path, g2c_file):
     ("text", "words"),
     [
         ("lamb = 1", ["'lamb' is not known", "did you mean 'lam'?"]),
-        ("[method]\nlam_unlabeled = 1", ["'[method] lam_unlabeled'", "'lam-unlabeled'"]),
+        ("[method]\nlam_unlabelled = 1", ["'[method] lam_unlabelled'", "'lam-unlabeled'"]),
         ("[methods]\nlam = 1", ["table [methods]", "'method'"]),
         ("[cluster]\nlam = 1", ["'[cluster] lam'", "[method]"]),
         ("lam = true", ["lam = True", "truth value"]),

@@ -126,7 +126,7 @@ def test_columns_that_are_not_there(make):
         read_table(path, drop=["weight"])
     with pytest.raises(ValueError, match=r"categorical names \['weight'\]"):
         read_table(path, categorical=["weight"])
-    other = make("size,color,label\n1,red,0\n", name="other")
+    other = make("size,hue,label\n1,red,0\n", name="other")
     with pytest.raises(TableError, match=r"has no column \['color'\]") as caught:
         read_table([path, other], label="label")
     assert caught.value.path == str(other)
