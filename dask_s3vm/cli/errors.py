@@ -36,6 +36,9 @@ class Unreachable(click.ClickException):
 class Interrupted(click.ClickException):
     """A signal stopped the run: running again goes on if there is a state, else begins anew."""
 
+    #: what is not needed to go on from is left out, such as pictures: batch systems do not wait
+    in_a_hurry = True
+
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code  # type: ignore[misc]

@@ -35,15 +35,6 @@ BURST = 0.2
 class Stopped(KeyboardInterrupt):
     """A signal asked this run to stop."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-    @property
-    def name(self) -> str:
-        """Name of the signal."""
-        return signal.Signals(self.number).name
-
 
 class Stop(Interrupt):
     """Takes signals, and asks a command to stop at the first one."""
@@ -51,8 +42,9 @@ class Stop(Interrupt):
     def __init__(self) -> None:
         super().__init__()
         self.number: int | None = None
-        #: exit code if the process has to be ended; a command with a state to go on from sets it
-        self.exit_code: Callable[[int], int] = lambda number: 128 + number
+        #: what the command has kept to go on from, if anything, and how to go on
+        self.kept: Callable[[], bool] = lambda: False
+        self.hint = ""
         self._since = 0.0
 
     def receive(self, number: int, frame: FrameType | None = None) -> None:
@@ -67,17 +59,26 @@ class Stop(Interrupt):
 
     def error(self) -> Stopped:
         """See `Interrupt.error`."""
-        assert self.number is not None
-        return Stopped(self.number)
+        return Stopped()
 
     def overdue(self) -> bool:
         """Whether the command has been asked to stop, and should have by now."""
         return self.number is not None and time.monotonic() - self._since > GRACE
 
+    def ending(self) -> Interrupted:
+        """What to say, and the exit code: 75 if something was kept, else 128 + signal."""
+        assert self.number is not None
+        message = f"stopped by {signal.Signals(self.number).name}"
+        if self.kept():
+            return Interrupted(f"{message}; {self.hint}", TEMPORARY)
+        return Interrupted(message, 128 + self.number)
+
     def end(self) -> NoReturn:
         """End this process now, and those that it has started."""
-        assert self.number is not None
-        end_process(self.exit_code(self.number))
+        ending = self.ending()
+        with contextlib.suppress(Exception):
+            ending.show()
+        end_process(ending.exit_code)
 
 
 def supervised(command: Callable[[], Any]) -> Any:
@@ -100,8 +101,7 @@ def supervised(command: Callable[[], Any]) -> Any:
         if stop.number is None:
             raise
         # whatever fails now fails because of the signal, which workers may have got too
-        name = signal.Signals(stop.number).name
-        raise Interrupted(f"stopped by {name}", stop.exit_code(stop.number)) from None
+        raise stop.ending() from None
     finally:
         logging.disable(disabled)
         for number, handler in before.items():
@@ -111,18 +111,15 @@ def supervised(command: Callable[[], Any]) -> Any:
 @contextlib.contextmanager
 def resumable(kept: Callable[[], bool], hint: str) -> Iterator[None]:
     """Have a stop by a signal end with code 75 and a hint, if something was kept to go on from."""
-
-    def exit_code(number: int) -> int:
-        return TEMPORARY if kept() else 128 + number
-
     stop = current()
-    if isinstance(stop, Stop):
-        stop.exit_code = exit_code
+    if not isinstance(stop, Stop):  # nobody takes signals here
+        yield
+        return
+    stop.kept, stop.hint = kept, hint
     try:
         yield
-    except Stopped as stopped:
-        code, message = exit_code(stopped.number), f"stopped by {stopped.name}"
-        raise Interrupted(f"{message}; {hint}" if code == TEMPORARY else message, code) from None
+    except Stopped:
+        raise stop.ending() from None
 
 
 def end_process(code: int) -> NoReturn:

@@ -74,8 +74,9 @@ class RunRecord:
             self._write("history.json", to_json(self.history))
             self._write("history.csv", to_csv(self.history))
             self._write_facts()
-            self._draw()
-            self._write_facts()
+            if not getattr(error, "in_a_hurry", False):
+                self._draw()
+                self._write_facts()
         except Exception as trouble:
             if error is None:
                 raise
