@@ -78,13 +78,16 @@ def running_on(options: ClusterOptions) -> Iterator[Any]:
             yield client
     elif not options.nworkers:
         import dask
-
-        options.check_unused()
         from dask.threaded import get
 
-        # a scheduler named by a word would have dask import `distributed`, to look for a client
+        options.check_unused()
         threads = options.nthreads or _config.available_cores()
-        with dask.config.set({"s3vm.threads": threads, "num_workers": threads, "scheduler": get}):
+        # where dask's configuration names none: a word, or nothing, would have dask import
+        # `distributed`, to look for a client
+        scheduler = dask.config.get("scheduler", None) or get
+        with dask.config.set(
+            {"s3vm.threads": threads, "num_workers": threads, "scheduler": scheduler}
+        ):
             yield None
     else:
         with _own_cluster(options) as client:
