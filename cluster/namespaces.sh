@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # A cluster of four hosts on one machine: scheduler, two workers and a client, each in a network
-# namespace of its own with its own address, TLS between all of them. Trains on the cluster and in
-# this process and compares the models bit for bit. Needs root and iproute2; leaves nothing behind.
+# namespace with its own address, with TLS between all of them. Trains on the cluster and in one
+# process, and compares the models bit for bit. Needs root and iproute2; removes everything at the end.
 #
-#   sudo cluster/namespaces.sh                 # PYTHON=.venv/bin/python to say which Python
+#   sudo cluster/namespaces.sh                 # PYTHON=.venv/bin/python sets the Python
 #   sudo cluster/namespaces.sh --only-scheduler  # packets between client and workers are dropped
 #
-# Exit code: 0 the models are the same, 77 namespaces are not permitted here, else failed.
+# Exit code: 0 the models are equal, 77 namespaces are not permitted here, otherwise failed.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -14,7 +14,7 @@ python=${PYTHON:-python3}
 only_scheduler=
 [[ ${1:-} == --only-scheduler ]] && only_scheduler=yes
 
-id=s3vm$$ # several runs at once do not meet
+id=s3vm$$ # unique, so that several runs do not collide
 net=10.$((100 + $$ % 100)).$(($$ / 100 % 250))
 declare -A address=([scheduler]=$net.1 [worker1]=$net.2 [worker2]=$net.3 [client]=$net.4)
 hosts=(scheduler worker1 worker2 client)
@@ -33,7 +33,7 @@ inhabitants() { # processes on the hosts of this run
 tear_down() {
     local code=$? process
     set +e
-    for signal in TERM KILL; do # a namespace lives as long as a process in it
+    for signal in TERM KILL; do # a namespace exists as long as a process in it
         for process in $(inhabitants); do kill -"$signal" "$process" 2>/dev/null; done
         for _ in {1..40}; do
             [[ -z $(inhabitants) ]] && break
@@ -66,7 +66,7 @@ for number in "${!hosts[@]}"; do
     in_host "$name" ip link set eth0 up
     in_host "$name" ip link set lo up
 done
-if [[ -n $only_scheduler ]]; then # answers of workers never come back, as behind a firewall
+if [[ -n $only_scheduler ]]; then # answers of the workers are dropped, as by a firewall
     for name in worker1 worker2; do
         in_host "$name" ip route add blackhole "${address[client]}/32"
     done
@@ -78,7 +78,7 @@ tls() { # options of a role
         --tls-key "$folder/tls/$1-key.pem"
 }
 
-# few rows, and still several shards on both workers
+# small shards: several of them on both workers, though there are few rows
 export DASK_S3VM__LOCAL_BYTES=0 DASK_S3VM__SHARD_BYTES=16KiB
 export DASK_S3VM__CONNECT_TIMEOUT=${DASK_S3VM__CONNECT_TIMEOUT:-15s}
 
@@ -108,7 +108,7 @@ for name in worker1 worker2; do
 
 s3vm=("$python" -c "from dask_s3vm.cli import main; main()")
 remote=(--scheduler "tls://${address[scheduler]}:8786")
-for _ in {1..240}; do # until both workers are there
+for _ in {1..240}; do # until both workers are registered
     [[ $(grep -c "Register worker" "$folder/scheduler.log" || true) -ge 2 ]] && break
     sleep 0.5
 done
@@ -123,7 +123,7 @@ code=0
 in_host client "${s3vm[@]}" "${train[@]}" "${remote[@]}" --model "$folder/none.npz" \
     2>"$folder/refused.log" || code=$?
 if [[ $code -ne 69 ]]; then
-    echo "a client without certificate ended with $code, not 69" >&2
+    echo "a client without a certificate ended with $code, not 69" >&2
     exit 1
 fi
 

@@ -1,7 +1,7 @@
 """Semi-supervised support vector machines at scale, on Dask.
 
-Names are loaded when first used: dask imports this package at start-up (for the
-``dask.sizeof`` and ``dask_cli`` entry points), and must not pay for scikit-learn and numba.
+Names are loaded on first use: dask imports this package at start-up, for the entry points
+``dask.sizeof`` and ``dask_cli``, and that import must not load scikit-learn and numba.
 """
 
 from dask_s3vm._lazy import lazy_names
@@ -20,7 +20,9 @@ _PUBLIC = {
     "TSVM": "dask_s3vm.estimators",
     "TableEncoder": "dask_s3vm.features",
     "UnitScaler": "dask_s3vm.features",
+    "C_to_lam": "dask_s3vm.parameters.shared",
     "l2svm_path": "dask_s3vm.estimators",
+    "lam_to_C": "dask_s3vm.parameters.shared",
     "rlsc_path": "dask_s3vm.estimators",
     "s2rlsc_path": "dask_s3vm.estimators",
     "load_model": "dask_s3vm.io",

@@ -12,7 +12,7 @@ def main() -> NoReturn:
     """Run the command line; a signal at any moment, the first and the last, gives an exit code."""
     _on_signals(lambda number, frame: os._exit(128 + number))
     from dask_s3vm.cli import main as command
-    from dask_s3vm.cli.signals import SIGNALS, TEMPORARY, end_process
+    from dask_s3vm.cli.stopping import SIGNALS, TEMPORARY, end_process
 
     code = 0
     try:

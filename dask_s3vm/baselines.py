@@ -1,8 +1,8 @@
-"""Baselines under one roof: what semi-supervised methods are compared with.
+"""Baselines that semi-supervised methods are compared with.
 
-All of them are scikit-learn estimators with `fit(X, y)`, y having -1 for rows without a label, and
-`predict(X)`; X is dense or sparse, in memory or a dask array (which is gathered). They go wherever
-the estimators of this package go, `model_selection` included.
+All of them are scikit-learn estimators with `fit(X, y)`, where y is -1 for unlabeled rows, and
+`predict(X)`. X is dense or sparse, in memory or a dask array (which is gathered). They can be used
+like the estimators of this package, also in `model_selection`.
 
 >>> from dask_s3vm.baselines import BASELINES
 >>> from dask_s3vm.datasets import hide_labels, make_g2c
@@ -27,32 +27,31 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dask_s3vm.estimators import RLSC
-from dask_s3vm.estimators._inputs import as_array, plain_labels
-from dask_s3vm.estimators._labels import find_classes
-from dask_s3vm.features.columns import all_rows
+from dask_s3vm.estimators._rows import as_array, find_classes, plain_labels
+from dask_s3vm.features.kernel_columns import all_rows
 from dask_s3vm.features.landmarks import plain_rows
 
 __all__ = ["BASELINES", "ScoredSVC", "SupervisedClassifier", "TransductiveClassifier", "baseline"]
 
 
 class _Wrapped(ClassifierMixin, BaseEstimator):
-    """An estimator of scikit-learn, given rows and labels in the form that it wants.
+    """An estimator of scikit-learn, with rows and labels converted to what it accepts.
 
     Parameters
     ----------
     estimator : scikit-learn classifier
         Unfitted.
     unlabeled : int, str or None, default=-1
-        Mark of rows without a label.
+        Mark of unlabeled rows.
 
     Attributes
     ----------
-    estimator_ : the fitted one.
+    estimator_ : the fitted estimator.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     """
 
-    #: whether it takes unlabeled rows and wants them marked by -1
+    #: whether the estimator takes unlabeled rows, marked by -1
     _marks = False
 
     def __init__(self, estimator: Any, unlabeled: Any = -1) -> None:
@@ -65,7 +64,7 @@ class _Wrapped(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array of shape (n, d): numpy, scipy.sparse, `sparse`, or dask
-        y : array of shape (n,), numpy or dask; `unlabeled` marks rows without a label
+        y : array of shape (n,), numpy or dask; `unlabeled` marks unlabeled rows
         """
         labels = plain_labels(y)
         classes = find_classes(np.unique(labels), self.unlabeled, supervised=not self._marks)
@@ -77,7 +76,7 @@ class _Wrapped(ClassifierMixin, BaseEstimator):
             )
         codes = np.where(known, np.searchsorted(classes, np.where(known, labels, classes[0])), -1)
         if self._marks:
-            rows = self._as_wanted(rows)
+            rows = self._dense_if_needed(rows)
         else:
             rows, codes = rows[np.flatnonzero(known)], codes[known]
         self.estimator_ = clone(self.estimator).fit(rows, codes)
@@ -86,30 +85,30 @@ class _Wrapped(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Class of each row."""
+        """Return the class of each row."""
         check_is_fitted(self, "estimator_")
-        return self.classes_[self.estimator_.predict(self._as_wanted(_in_memory(X)))]
+        return self.classes_[self.estimator_.predict(self._dense_if_needed(_in_memory(X)))]
 
     @available_if(lambda self: hasattr(self.estimator, "decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
-        """Outputs of rows."""
+        """Return the outputs of rows."""
         check_is_fitted(self, "estimator_")
-        return self.estimator_.decision_function(self._as_wanted(_in_memory(X)))
+        return self.estimator_.decision_function(self._dense_if_needed(_in_memory(X)))
 
     @available_if(lambda self: hasattr(self.estimator, "predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes."""
+        """Return the probabilities of the classes."""
         check_is_fitted(self, "estimator_")
-        return self.estimator_.predict_proba(self._as_wanted(_in_memory(X)))
+        return self.estimator_.predict_proba(self._dense_if_needed(_in_memory(X)))
 
-    def _as_wanted(self, rows: Any) -> Any:
-        """Make rows dense where the estimator does not take sparse ones."""
+    def _dense_if_needed(self, rows: Any) -> Any:
+        """Make rows dense if the estimator does not accept sparse ones."""
         if hasattr(rows, "toarray") and not get_tags(self.estimator).input_tags.sparse:
             return rows.toarray()
         return rows
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse input is welcome."""
+        """Declare that sparse input is accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -120,29 +119,29 @@ class SupervisedClassifier(_Wrapped):
 
 
 class TransductiveClassifier(_Wrapped):
-    """Any semi-supervised classifier of scikit-learn, which is given -1 for unlabeled rows.
+    """Any semi-supervised classifier of scikit-learn; unlabeled rows are passed with label -1.
 
     Attributes
     ----------
     transduction_ : ndarray of shape (n,)
-        Labels of the training rows, as the estimator found them.
+        Labels of the training rows that the estimator found.
     """
 
     _marks = True
 
     @property
     def transduction_(self) -> np.ndarray:
-        """Labels of the training rows."""
+        """Labels of the training rows that the estimator found."""
         check_is_fitted(self, "estimator_")
         found = np.asarray(self.estimator_.transduction_).astype(int)
         return np.asarray(self.classes_[found])
 
 
 class ScoredSVC(SVC):
-    """An SVC whose squashed outputs are its confidence: a few labels cannot calibrate it."""
+    """An SVC whose confidence is a function of its outputs: few labels cannot calibrate it."""
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Confidence in each class: logistic of twice the output, in shares of one."""
+        """Return the logistic function of twice the output of each class, normalized to sum 1."""
         outputs = self.decision_function(X)
         if outputs.ndim == 1:
             outputs = np.column_stack([-outputs, outputs])
@@ -151,7 +150,7 @@ class ScoredSVC(SVC):
 
 
 def _in_memory(X: Any) -> Any:
-    """Rows in this process: an ndarray or csr_array."""
+    """Gather rows in this process, as an ndarray or csr_array."""
     return plain_rows(all_rows(as_array(X)))
 
 
@@ -170,7 +169,7 @@ def _self_training(unlabeled: Any = -1, threshold: float = 0.75, **params: Any) 
 
 
 class _SelfTraining(TransductiveClassifier):
-    """Self-training leaves rows without a label where it is not confident: these are predicted."""
+    """Self-training, with predicted labels for the rows that it was not confident about."""
 
     def fit(self, X: Any, y: Any) -> "_SelfTraining":
         """See `SupervisedClassifier.fit`."""
@@ -178,7 +177,7 @@ class _SelfTraining(TransductiveClassifier):
         found = np.asarray(self.estimator_.transduction_)
         if (found < 0).any():
             left = np.flatnonzero(found < 0)
-            rows = self._as_wanted(_in_memory(X))[left]
+            rows = self._dense_if_needed(_in_memory(X))[left]
             found = found.copy()
             found[left] = self.estimator_.predict(rows)
             self.estimator_.transduction_ = found
@@ -194,7 +193,7 @@ def _graph(kind: Any) -> Callable[..., Any]:
     return make
 
 
-#: Makers by name; parameters are those of the estimator inside, and `unlabeled`.
+#: Functions that make a baseline, by name; see `baseline`.
 BASELINES: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "SVM": _svm,
@@ -207,13 +206,13 @@ BASELINES: Mapping[str, Callable[..., Any]] = MappingProxyType(
 
 
 def baseline(name: str, **params: Any) -> Any:
-    """Make a baseline.
+    """Return a baseline.
 
     Parameters
     ----------
     name : "SVM" (on the labeled rows, LIBSVM inside), "RLSC", "self-training" of that SVM,
         "label propagation" or "label spreading" on a graph of nearest neighbors.
-    **params : of the estimator inside; `unlabeled`, the mark of rows without a label.
+    **params : parameters of the estimator inside, and `unlabeled`, the mark of unlabeled rows.
     """
     if name not in BASELINES:
         raise ValueError(f"name must be one of {sorted(BASELINES)}, got {name!r}")

@@ -1,4 +1,11 @@
-"""Errors and warnings of the package."""
+"""Errors and warnings of the package, and `warn`, which attributes a warning to the user's code."""
+
+import contextlib
+import contextvars
+import sys
+import warnings
+from collections.abc import Iterator
+from types import FrameType
 
 __all__ = [
     "CheckpointError",
@@ -14,11 +21,11 @@ __all__ = [
 
 
 class RatioWarning(UserWarning):
-    """The share of positive rows was estimated from too few labels to be sure of it."""
+    """The share of positive rows was estimated from too few labels to be reliable."""
 
 
 class CheckpointError(ValueError):
-    """A directory holds no state that a fit can go on from.
+    """A directory holds no state that a fit can resume from.
 
     Parameters
     ----------
@@ -27,7 +34,7 @@ class CheckpointError(ValueError):
     """
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)  # all of it: unpickling calls the class with `args`
+        super().__init__(path, reason)  # both: unpickling calls the class with `args`
         self.path = path
         self.reason = reason
 
@@ -43,6 +50,10 @@ class WorkerLostError(EngineError):
     """A worker that held rows of this fit is gone."""
 
 
+class LineageError(WorkerLostError):
+    """Rows were lost with a worker, and dask does not know how to compute them again."""
+
+
 class MemoryShortError(EngineError):
     """The rows do not fit into the memory of the workers."""
 
@@ -51,13 +62,49 @@ class MemoryShortWarning(UserWarning):
     """The rows may not fit into the memory of the workers."""
 
 
-class LineageError(WorkerLostError):
-    """Rows were on a lost worker, and nobody knows how to make them again."""
-
-
 class SchedulerLostError(EngineError):
     """The scheduler does not answer."""
 
 
 class VersionMismatchError(EngineError):
     """A worker runs another version of this package than the client."""
+
+
+#: The frame of the user's code that started the work of this context; see `warnings_at`.
+_user_frame: contextvars.ContextVar[FrameType | None] = contextvars.ContextVar(
+    "dask_s3vm_user_frame", default=None
+)
+
+
+@contextlib.contextmanager
+def warnings_at(frame: FrameType) -> Iterator[None]:
+    """Attribute warnings to `frame` where the work runs in a thread whose stack lacks it."""
+    token = _user_frame.set(frame)
+    try:
+        yield
+    finally:
+        _user_frame.reset(token)
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning at the line that called this package.
+
+    As `warnings.warn` with the right `stacklevel`, at any depth of calls and in any thread: the
+    caller is the innermost frame outside this package, or the frame given to `warnings_at` if the
+    stack of this thread ends before one is found.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    inside = ("dask_s3vm", "contextlib")  # the latter enters context managers of this package
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in inside:
+        frame = frame.f_back
+    if frame is None or frame.f_globals.get("__name__") == "threading":
+        frame = _user_frame.get() or sys._getframe(1)
+    module = frame.f_globals
+    warnings.warn_explicit(
+        message,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module.get("__name__"),
+        module.setdefault("__warningregistry__", {}),
+    )

@@ -1,10 +1,10 @@
-"""Stopping long work in order.
+"""Orderly interruption of long work.
 
-Ctrl-C raises `KeyboardInterrupt` between any two bytecodes of the main thread: also inside the
-standard library's `with condition:`, whose lock is then held for ever, and everything that needs
-it later waits for ever. So long work does not run in the main thread. It runs in a thread of its
-own, which no signal touches, and looks at a flag (`check`) in every round and in every wait; the
-main thread waits by means of one C function, and sets the flag when it is interrupted.
+Ctrl-C raises `KeyboardInterrupt` between any two bytecodes of the main thread. If that happens
+inside the standard library's ``with condition:``, the lock stays held, and every later user of it
+deadlocks. Long work therefore runs in a thread of its own, which no signal reaches. It polls a flag
+(`check`) in every round and during every wait. The main thread waits in a single C function and
+sets the flag when it is interrupted.
 """
 
 import contextlib
@@ -14,18 +14,18 @@ import queue
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Any, ParamSpec, TypeVar
+
+from dask_s3vm.exceptions import warnings_at
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Seconds between two looks at the flag, where somebody waits.
+#: Seconds between two looks at the flag during a wait.
 TICK = 0.05
 
-#: Seconds that interrupted work is given to end in order, before it is left to itself.
+#: Seconds that interrupted work has to finish in order before it is abandoned.
 PATIENCE = 5.0
 
 
@@ -36,11 +36,11 @@ class Interrupt:
         self.asked = False
 
     def ask(self) -> None:
-        """Have the work stop where it looks next."""
+        """Ask the work to stop at its next `check`."""
         self.asked = True
 
     def error(self) -> KeyboardInterrupt:
-        """Make what is raised there."""
+        """Create the exception that `check` raises."""
         return KeyboardInterrupt()
 
 
@@ -48,21 +48,16 @@ _current: contextvars.ContextVar[Interrupt | None] = contextvars.ContextVar(
     "dask_s3vm_interrupt", default=None
 )
 
-#: The frame that called an interruptible function.
-_caller: contextvars.ContextVar[FrameType | None] = contextvars.ContextVar(
-    "dask_s3vm_caller", default=None
-)
-
 
 def current() -> Interrupt | None:
-    """The flag of the work that this thread does, if it can be stopped."""
+    """Return the flag of the work that this thread does; None if it cannot be interrupted."""
     return _current.get()
 
 
 def check() -> None:
     """Raise `KeyboardInterrupt` if the work that this thread does was asked to stop.
 
-    Once: what is put in order on the way out may wait again.
+    Raises once per request, so that cleanup on the way out can wait again.
     """
     interrupt = _current.get()
     if interrupt is not None and interrupt.asked:
@@ -92,13 +87,60 @@ def take(box: "queue.SimpleQueue[R]", timeout: float | None = None) -> R:
                 raise
 
 
+def interruptible(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function so that Ctrl-C ends it in order, at whatever moment it comes.
+
+    Called in the main thread, the function runs in another thread, with the context variables and
+    the scikit-learn configuration of the caller. Called in any other thread, which no signal
+    reaches, it runs right there.
+    """
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if threading.current_thread() is not threading.main_thread():
+            return function(*args, **kwargs)
+        with warnings_at(sys._getframe(1)):
+            return _supervised(functools.partial(function, *args, **kwargs))
+
+    return run
+
+
+def _supervised(function: Callable[[], R]) -> R:
+    """Run a function in a thread of its own; interrupt it when this thread is interrupted."""
+    interrupt = Interrupt()
+    work = Work(_with_sklearn_config(function), interrupt)
+    try:
+        work.start()
+        while not work.ended(60.0):
+            pass
+    except BaseException:
+        interrupt.ask()
+        work.ended(PATIENCE)  # a second Ctrl-C ends this wait
+        raise
+    return work.result()
+
+
+def _with_sklearn_config(function: Callable[[], R]) -> Callable[[], R]:
+    """Carry the scikit-learn configuration of this thread over to the one that runs `function`."""
+    sklearn = sys.modules.get("sklearn")
+    if sklearn is None:
+        return function
+    settings = sklearn.get_config()
+
+    def run() -> R:
+        with sklearn.config_context(**settings):
+            return function()
+
+    return run
+
+
 class Work:
-    """Something done in a thread of its own, which an `Interrupt` can stop.
+    """A function that runs in a thread of its own and that an `Interrupt` can stop.
 
     Parameters
     ----------
-    function : called without arguments, in a copy of the context of the caller.
-    interrupt : what `check` looks at there.
+    function : called without arguments, in a copy of the caller's context.
+    interrupt : the flag that `check` looks at in that thread.
     """
 
     def __init__(self, function: Callable[[], Any], interrupt: Interrupt) -> None:
@@ -111,14 +153,14 @@ class Work:
         self._error: BaseException | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         threading.Thread(target=self._run, name="s3vm-work", daemon=True).start()
 
     def ended(self, timeout: float) -> bool:
-        """Wait for the end, `timeout` seconds at most; tells whether it has come."""
+        """Wait up to `timeout` seconds for the work to end; return whether it has."""
         end = time.monotonic() + timeout
-        # in short waits: on some systems, and from some sources, an interrupt reaches only a
-        # thread that runs bytecode
+        # short waits: on some platforms, and from some sources, an interrupt only reaches a thread
+        # that runs bytecode
         while not self._over:
             left = end - time.monotonic()
             if left <= 0.0:
@@ -128,7 +170,7 @@ class Work:
         return True
 
     def result(self) -> Any:
-        """What came of it, once it has ended: returned, or raised."""
+        """Return what the function returned, or raise what it raised; call it after the end."""
         if self._error is not None:
             error, self._error = self._error, None
             try:
@@ -139,88 +181,22 @@ class Work:
 
     def _run(self) -> None:
         try:
-            self._result = self._context.run(self._do)
+            self._result = self._context.run(self._call)
         except BaseException as error:
             self._error = error
         self._over = True
         self._bell.put(None)
 
-    def _do(self) -> Any:
+    def _call(self) -> Any:
         _current.set(self._interrupt)
-        with _looking_at_tasks():
+        with _checking_before_tasks():
             return self._function()
 
 
 @contextlib.contextmanager
-def _looking_at_tasks() -> Iterator[None]:
-    """Look at the flag before every task that dask's local schedulers run for this thread."""
+def _checking_before_tasks() -> Iterator[None]:
+    """Call `check` before every task that dask's local schedulers run for this thread."""
     from dask.callbacks import Callback
 
     with Callback(pretask=lambda key, dsk, state: check()):
         yield
-
-
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line that called this package, whichever thread the work is done in."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "dask_s3vm":
-        frame = frame.f_back
-    if frame is None or frame.f_globals.get("__name__") == "threading":
-        frame = _caller.get() or sys._getframe(1)
-    about = frame.f_globals
-    warnings.warn_explicit(
-        message,
-        category,
-        frame.f_code.co_filename,
-        frame.f_lineno,
-        about.get("__name__"),
-        about.setdefault("__warningregistry__", {}),
-    )
-
-
-def interruptible(function: Callable[P, R]) -> Callable[P, R]:
-    """Have a function end in order on Ctrl-C, whenever that comes.
-
-    Called in the main thread it runs in another one, with the context and the scikit-learn
-    configuration of the caller. Elsewhere, where no signal comes, it is called as it is.
-    """
-
-    @functools.wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        if threading.current_thread() is not threading.main_thread():
-            return function(*args, **kwargs)
-        token = _caller.set(sys._getframe(1))
-        try:
-            return _supervised(functools.partial(function, *args, **kwargs))
-        finally:
-            _caller.reset(token)
-
-    return run
-
-
-def _supervised(function: Callable[[], R]) -> R:
-    interrupt = Interrupt()
-    work = Work(_configured(function), interrupt)
-    try:
-        work.start()
-        while not work.ended(60.0):
-            pass
-    except BaseException:
-        interrupt.ask()
-        work.ended(PATIENCE)  # a second Ctrl-C does not wait
-        raise
-    return work.result()
-
-
-def _configured(function: Callable[[], R]) -> Callable[[], R]:
-    """Have a function see, in another thread, the scikit-learn configuration of this one."""
-    sklearn = sys.modules.get("sklearn")
-    if sklearn is None:
-        return function
-    settings = sklearn.get_config()
-
-    def run() -> R:
-        with sklearn.config_context(**settings):
-            return function()
-
-    return run

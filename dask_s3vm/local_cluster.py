@@ -1,4 +1,4 @@
-"""A cluster of processes of this machine, which comes and goes in silence."""
+"""A cluster of worker processes on this machine that starts and stops without log output."""
 
 import contextlib
 import logging
@@ -12,25 +12,25 @@ import distributed
 
 @contextlib.contextmanager
 def local_cluster(n_workers: int, threads: int, **options: Any) -> Iterator[distributed.Client]:
-    """Start a cluster, and make it the current one for a while.
+    """Start a cluster, and make its client the current one within the ``with`` block.
 
-    dask logs what it meets while a cluster is closed: connections that end, workers that take
-    long, results that nobody wants any more. None of that is for whoever ran the command.
+    While a cluster closes, dask logs broken connections, slow workers and forgotten results. None
+    of that concerns the user of a command, so logging is off during the shutdown.
 
     Parameters
     ----------
     n_workers, threads : number of workers, and of threads in each.
-    options : see `distributed.LocalCluster`.
+    options : passed on to `distributed.LocalCluster`.
     """
     before = logging.root.manager.disable
     options = {"dashboard_address": ":0", **options}
     try:
-        with _deaf_children():
+        with _sigint_blocked():
             cluster = distributed.LocalCluster(
                 n_workers=n_workers, threads_per_worker=threads, **options
             )
         with cluster, distributed.Client(cluster) as client:
-            client.run(_hush)
+            client.run(_silence_sizeof)
             try:
                 yield client
             finally:
@@ -40,16 +40,16 @@ def local_cluster(n_workers: int, threads: int, **options: Any) -> Iterator[dist
 
 
 @contextlib.contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Have processes that are started here not hear Ctrl-C, which a terminal sends to all.
+def _sigint_blocked() -> Iterator[None]:
+    """Shield the processes that are started here from Ctrl-C, which a terminal sends to all.
 
-    They end with the one that has started them. The mask of blocked signals is inherited, by the
-    threads that dask starts processes in, and by the processes.
+    They end with their parent. Threads and processes inherit the mask of blocked signals, so it
+    passes from this thread to the one in which dask starts processes, and on to these.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # as it starts it would unblock the signal
+    resource_tracker.ensure_running()  # its start unblocks the signal: get that over with
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -57,6 +57,6 @@ def _deaf_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _hush() -> None:
-    """Have a worker keep to itself that the profile of a deep stack cannot be measured."""
+def _silence_sizeof() -> None:
+    """Suppress a worker's warnings that the profile of a deep stack cannot be measured."""
     logging.getLogger("distributed.sizeof").setLevel(logging.ERROR)

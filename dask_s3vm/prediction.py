@@ -1,7 +1,7 @@
-"""Prediction by linear models: numpy in, numpy out; dask in, lazy dask out.
+"""Prediction by linear models: numpy arrays for numpy, lazy dask arrays for dask.
 
-Without scikit-learn, whose import takes longer than most predictions: estimators build on this, and
-so does `io.load_predictor`.
+This module does not import scikit-learn, which takes longer than most predictions. Estimators and
+`io.load_predictor` build on it.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,14 @@ from dask_s3vm import _config
 if TYPE_CHECKING:
     from dask_s3vm.features import KernelMap
 
-#: Weights, biases, and the map to the features that they are over.
+#: Weights, biases, and the map to the features that they apply to.
 Model = tuple[np.ndarray, np.ndarray, "KernelMap | None"]
 
 
 class LinearOutputs:
-    """Something with `coef_` (k, d) and `intercept_` (k,).
+    """Outputs of a model with `coef_` (k, d) and `intercept_` (k,).
 
-    If it has a `kernel_map_`, the weights are over the features that this makes of rows.
+    If it has a `kernel_map_`, the weights apply to the features of that map.
     """
 
     coef_: np.ndarray
@@ -30,7 +30,7 @@ class LinearOutputs:
     n_features_in_: int
 
     def decision_function(self, X: Any) -> Any:
-        """Compute the outputs w.x + b, of features in place of x where there is a kernel.
+        """Compute the outputs w.x + b, with features in place of x if there is a kernel.
 
         Parameters
         ----------
@@ -51,12 +51,12 @@ class LinearOutputs:
             if k == 1
             else {"chunks": (X.chunks[0], (k,)), "meta": np.empty((0, 0))}
         )
-        # one task holds the model, and is shared by all blocks
+        # the model is one task, shared by all blocks
         held = dask.delayed(model, traverse=False)
         return X.map_blocks(_outputs_of_block, model=held, dtype=np.float64, **shape)
 
     def _rows_to_predict(self, X: Any) -> Any:
-        """Check rows to be predicted."""
+        """Check the rows to predict; rechunk a dask array to whole rows."""
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has shape {X.shape}, but {type(self).__name__} was trained on "
@@ -71,7 +71,7 @@ class LinearClasses(LinearOutputs):
     classes_: np.ndarray
 
     def predict(self, X: Any) -> Any:
-        """Class of each row: array of shape (n,), lazy if X is a dask array."""
+        """Return the class of each row, (n,), lazy if X is a dask array."""
         outputs = self.decision_function(X)
         if not isinstance(outputs, da.Array):
             return classes_of(outputs, self.classes_)
@@ -86,12 +86,12 @@ class LinearClasses(LinearOutputs):
 
 
 class Predictor(LinearClasses):
-    """What a model file has of a fitted classifier to predict with; see `io.load_predictor`.
+    """The part of a fitted classifier that predicts, from a model file; see `io.load_predictor`.
 
     Parameters
     ----------
     fitted : fitted attributes by name.
-    unlabeled : the mark of rows without a label in the data that it was trained on.
+    unlabeled : mark of unlabeled rows in the training data.
     """
 
     def __init__(self, fitted: dict[str, Any], unlabeled: Any) -> None:
@@ -107,7 +107,7 @@ def linear_outputs(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarra
 
 
 def classes_of(outputs: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the class of each row: of the largest output, or by the sign of the only one."""
+    """Return the class of each row: that of the largest output, or by the sign of a single one."""
     best = outputs.argmax(axis=1) if outputs.ndim == 2 else (outputs > 0).astype(np.intp)
     return classes[best]
 

@@ -1,9 +1,9 @@
 """True sizes of sparse blocks, for dask's scheduler.
 
-dask knows scipy's old ``spmatrix`` only: a ``csr_array`` or a ``sparse.GCXS`` of any size
-counts as 56 bytes, so placement, work stealing and spilling go wrong silently. The
-``dask.sizeof`` entry point of this package calls `register` when dask is imported, on the
-client and on every worker. Nothing heavy may be imported here.
+dask measures scipy's old ``spmatrix`` only: a ``csr_array`` or a ``sparse.GCXS`` of any size counts
+as 56 bytes, and placement, work stealing and spilling silently go wrong. The ``dask.sizeof`` entry
+point of this package calls `register` when dask is imported, on the client and on every worker, so
+this module must not import anything heavy.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def register(sizeof: Any) -> None:
 
 
 def _extend_lazily(sizeof: Any, toplevel: str, extra: Callable[[Any], None]) -> None:
-    """Run `extra` when a type of package `toplevel` is first met, after dask's own rules."""
+    """Run `extra` when dask first measures a type of package `toplevel`, after dask's own rules."""
     own = getattr(sizeof, "_lazy", {}).get(toplevel)
 
     @sizeof.register_lazy(toplevel)

@@ -1,4 +1,4 @@
-"""What the training examples share: options, a cluster, and a table of the methods."""
+"""Common parts of the training examples: options, a cluster, and a comparison of methods."""
 
 import argparse
 import time
@@ -21,26 +21,32 @@ METHODS = {
 
 
 def parse(description, rows, files=None, **more):
-    """Read the options of the command line.
+    """Parse the command line.
 
-    `files` is help for files to be read, if the example takes any; `more` are options of the
-    example, with help.
+    `files` is the help text of the argument of files, if the example reads any; `more` are further
+    options of the example, with their help texts.
     """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     if files:
         parser.add_argument("files", nargs="*", help=files)
-    parser.add_argument("--scheduler", help="address of a dask scheduler")
-    parser.add_argument("--rows", type=int, default=rows)
-    parser.add_argument("--labels", type=int, default=1000)
-    parser.add_argument("--lam", type=float, default=1e-3)
-    parser.add_argument("--lam-unlabeled", type=float, default=1.0)
+    parser.add_argument(
+        "--scheduler", help="address of a dask scheduler [default: a local cluster]"
+    )
+    parser.add_argument(
+        "--rows", type=int, default=rows, help=f"number of rows [default: {rows:,}]"
+    )
+    parser.add_argument("--labels", type=int, default=1000, help="labeled rows [default: 1000]")
+    parser.add_argument("--lam", type=float, default=1e-3, help="regularization [default: 1e-3]")
+    parser.add_argument(
+        "--lam-unlabeled", type=float, default=1.0, help="weight of unlabeled rows [default: 1]"
+    )
     parser.add_argument(
         "--methods", nargs="+", choices=METHODS, default=["l2svm", "tsvm", "da", "qn"]
     )
     parser.add_argument("--kernel", default="linear")
-    parser.add_argument("--n-components", type=int, default=500, help="landmarks of a kernel")
+    parser.add_argument("--n-components", type=int, default=500, help="landmarks of the kernel")
     parser.add_argument("--sigma", type=float, help="width of the rbf kernel")
     parser.add_argument("--verbose", action="store_true")
     for name, text in more.items():
@@ -49,7 +55,7 @@ def parse(description, rows, files=None, **more):
 
 
 def compare_methods(data, args):
-    """Train the methods on the same few labels; `data` is (X, y), or a function that reads them."""
+    """Train the methods on the same few labels; `data` is (X, y), or a function that returns it."""
     with Client(args.scheduler or LocalCluster(dashboard_address=":0")) as client:
         print(client)
         X, y = data() if callable(data) else data
@@ -70,7 +76,7 @@ def compare_methods(data, args):
 
 
 def parameters(name, args, ratio):
-    """Parameters of an estimator."""
+    """Return the parameters of an estimator."""
     chosen = {"verbose": args.verbose, "kernel": args.kernel}
     if name != "l2svm":
         chosen |= {"positive_ratio": ratio}

@@ -1,13 +1,13 @@
-"""KDD Cup 1999 from the raw csv files to errors: attacks against normal connections.
+"""KDD Cup 1999 from the raw csv files: attacks against normal connections.
 
 python examples/kdd99.py kddcup.data.gz                         # the full set, 4,898,431 rows
 python examples/kdd99.py kddcup.data_10_percent.gz corrected.gz # several files, read as one set
 python examples/kdd99.py kddcup.data.gz --scheduler tcp://host:8786
 python examples/kdd99.py kddcup.data.gz --paper yes             # the paper's 127 features
-python examples/kdd99.py --rows 100000                          # no file: rows of that shape
+python examples/kdd99.py --rows 100000                          # no file: generated rows
 
-1000 labels are drawn at random, all others hidden; the error is that on all rows. Sindhwani and
-Keerthi (Table 1.5, full set): SVM 0.29 %, TSVM 0.48 %, DA 0.22 %. The same from a shell:
+1000 labels are drawn at random and all others are hidden; the error is measured on all rows.
+Sindhwani and Keerthi (Table 1.5, full set): SVM 0.29 %, TSVM 0.48 %, DA 0.22 %. From a shell:
 dask-s3vm train kddcup.data.gz --format kdd99 --label-rows 1000 --method tsvm
 """
 
@@ -23,7 +23,7 @@ from dask_s3vm.io import read_kdd99
 
 
 def read(args):
-    """Rows and labels of all files, blocks read where they are needed."""
+    """Return lazy rows and labels of all files."""
     binary = "indicators" if args.paper == "yes" else "numbers"
     X, y, _ = read_kdd99(args.files, binary=binary, block="scipy")
     return X[: args.rows], y[: args.rows]
@@ -34,6 +34,6 @@ if __name__ == "__main__":
         __doc__,
         rows=4_898_431,
         files="raw files, also compressed",
-        paper="yes: indicators of the four columns that are 0 or 1, 127 features in all",
+        paper="yes: indicators of the four binary columns, 127 features in total",
     )
     compare_methods((lambda: read(args)) if args.files else make_intrusion(args.rows), args)

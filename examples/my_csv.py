@@ -1,10 +1,10 @@
-"""My csv and a few labels: from a table to a model, and from the model to predictions.
+"""From a csv table with few labels to a model, and from the model to predictions.
 
-python examples/my_csv.py                                # makes a small table to try it on
+python examples/my_csv.py                                # generates a small table
 python examples/my_csv.py mine.csv --label bought --positive yes
 python examples/my_csv.py mine.csv --label bought --positive yes --scheduler tcp://host:8786
 
-Columns may be numbers or words. A row whose label is empty has none: these rows help, too.
+Columns may be numbers or words. A row with an empty label is unlabeled, and used in training too.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from dask_s3vm.io import read_table
 
 
 def make_table(path, n_rows, n_labels):
-    """Customers, some of whom are known to have bought or not; returns what all of them did."""
+    """Write a table of customers, few of them labeled; returns the labels of all customers."""
     rng = np.random.default_rng(0)
     truth = rng.random(n_rows) < 0.4
     labeled = rng.choice(n_rows, n_labels, replace=False)
@@ -60,11 +60,11 @@ def main(args, folder):
             error = f", error {100 * np.mean(np.asarray(model.predict(X)) != truth):.2f} %"
         print(f"{type(model).__name__}: {model.termination_}{error}")
 
-    # 3. Keep the model, with the encoder in it.
+    # 3. Save the model, with the encoder in it.
     model.encoder_ = encoder
     save_model(model, folder / "model.npz")
 
-    # 4. Later, elsewhere: predict new rows, encoded as those of training were.
+    # 4. Later, elsewhere: predict new rows, encoded like the training rows.
     model = load_model(folder / "model.npz")
     if truth is not None:
         new = [
@@ -83,11 +83,13 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("file", nargs="?", type=Path, help="a csv table")
-    parser.add_argument("--label", default="bought", help="its label column")
-    parser.add_argument("--positive", default="yes", help="the label that is class 1")
-    parser.add_argument("--positive-ratio", type=float, help="share of class 1, if you know it")
+    parser.add_argument("--label", default="bought", help="label column [default: bought]")
+    parser.add_argument("--positive", default="yes", help="label of class 1 [default: yes]")
+    parser.add_argument("--positive-ratio", type=float, help="share of class 1, if it is known")
     parser.add_argument("--scheduler", help="address of a dask scheduler")
-    parser.add_argument("--rows", type=int, default=2000, help="rows of the table that is made")
+    parser.add_argument(
+        "--rows", type=int, default=2000, help="rows of the generated table [default: 2000]"
+    )
     options = parser.parse_args()
     if options.file is None and options.positive_ratio is None:
         options.positive_ratio = 0.4

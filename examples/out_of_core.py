@@ -1,12 +1,12 @@
 """Train on rows that are several times larger than the workers' memory.
 
-Writes text-like rows as Arrow files, trains on them with workers whose memory is limited, and, with
---compare, once more with all the memory they want: the objective is the same. The rows are never
-copied: workers map the files, and let go of pages when they come near their limit.
+Writes text-like rows as Arrow files and trains on them with workers whose memory is limited. With
+--compare, it trains again without a limit: the objective is the same. The rows are never copied:
+workers map the files into memory, and release pages when they come near their limit.
 
-python examples/out_of_core.py                           # small: 20,000 rows, left in their files
+python examples/out_of_core.py                           # small: 20,000 rows, mapped
 python examples/out_of_core.py --times 3 --compare       # three times the memory of two workers
-python examples/out_of_core.py --method tsvm --keep DIR  # keep the files, use them again
+python examples/out_of_core.py --method tsvm --keep DIR  # keep the files in DIR to use them again
 """
 
 import argparse
@@ -26,7 +26,7 @@ from dask_s3vm import L2SVM, TSVM
 from dask_s3vm.datasets import hide_labels, make_text
 from dask_s3vm.io import read_data, write_data
 
-BYTES_PER_ROW = 76 * 12  # 76 entries a row, of 4 bytes for the column and 8 for the value
+BYTES_PER_ROW = 76 * 12  # 76 entries per row, 4 bytes for the column and 8 for the value
 RATIO = 0.47
 
 
@@ -42,7 +42,7 @@ def main():
         size = sum(os.path.getsize(os.path.join(path, name)) for name in os.listdir(path))
         print(f"{rows:,} rows, {format_bytes(size)} in {len(os.listdir(path))} files; memory of "
               f"{args.workers} workers: {format_bytes(args.workers * limit)}")  # fmt: skip
-        # `auto` would do where the data is large; it copies what fits
+        # "auto" would map large data too, but copy data that fits into memory
         found = train(path, args, args.memory_limit, "always")
         if args.compare:
             full = train(path, args, 0, "never")
@@ -53,13 +53,17 @@ def parse():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--times", type=float, help="rows for so many times the memory, instead")
+    parser.add_argument("--rows", type=int, default=20_000, help="number of rows [default: 20,000]")
+    parser.add_argument(
+        "--times", type=float, help="in place of --rows: data of this many times the memory"
+    )
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--memory-limit", default="1 GiB", help="of each worker")
+    parser.add_argument(
+        "--memory-limit", default="1 GiB", help="memory of each worker [default: 1 GiB]"
+    )
     parser.add_argument("--method", choices=["l2svm", "tsvm"], default="l2svm")
-    parser.add_argument("--compare", action="store_true", help="train with full memory as well")
-    parser.add_argument("--keep", help="folder in which the files stay, and are looked for")
+    parser.add_argument("--compare", action="store_true", help="also train without a memory limit")
+    parser.add_argument("--keep", help="folder to keep the files in [default: a temporary one]")
     return parser.parse_args()
 
 
@@ -73,7 +77,7 @@ def write(path, rows):
 
 
 def train(path, args, limit, mapped):
-    """Fit on a cluster of its own; returns the objective."""
+    """Fit on a new cluster; returns the objective."""
     X, y = read_data(path)
     model = L2SVM(lam=1e-3)
     if args.method == "tsvm":
@@ -104,7 +108,7 @@ def train(path, args, limit, mapped):
 
 @contextlib.contextmanager
 def watching(client):
-    """Watch the resident memory of the workers."""
+    """Record the peaks of the resident memory of the workers."""
     pids = client.run(os.getpid).values()
     seen = {"pids": set(pids), "peaks": [0] * len(pids)}
     over = threading.Event()

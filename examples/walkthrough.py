@@ -1,13 +1,13 @@
-"""A walk through semi-supervised learning, cell by cell, with pictures.
+"""An introduction to semi-supervised learning, cell by cell, with pictures.
 
-Open it in an editor that knows `# %%` cells (VS Code, Spyder, Jupytext), or run it:
+Open it in an editor with `# %%` cells (VS Code, Spyder, Jupytext), or run it:
 
-python examples/walkthrough.py                        # pictures go to the folder walkthrough/
+python examples/walkthrough.py                        # writes pictures to the folder walkthrough/
 python examples/walkthrough.py --output pictures --rows 400 --draws 2
 python examples/walkthrough.py --scheduler tcp://host:8786
 """
 
-# %% Options, and a cluster: one that is there, or one of our own
+# %% Options, and a cluster: a given one, or a new local one
 import argparse
 import warnings
 from pathlib import Path
@@ -28,13 +28,22 @@ parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
 )
 parser.add_argument("--scheduler", help="address of a dask scheduler")
-parser.add_argument("--rows", type=int, default=4000, help="text-like rows")
-parser.add_argument("--draws", type=int, default=5, help="draws of labels for the last picture")
-parser.add_argument("--output", type=Path, default=Path("walkthrough"), help="folder of pictures")
+parser.add_argument(
+    "--rows", type=int, default=4000, help="number of text-like rows [default: 4000]"
+)
+parser.add_argument(
+    "--draws", type=int, default=5, help="draws of labels for the last picture [default: 5]"
+)
+parser.add_argument(
+    "--output",
+    type=Path,
+    default=Path("walkthrough"),
+    help="folder of pictures [default: walkthrough]",
+)
 
 
 def two_moons(folder):
-    # %% Two moons, four labels: what a boundary looks like without and with the unlabeled rows
+    # %% Two moons, four labels: the boundary without and with the unlabeled rows
     X, y = dask.compute(*make_moons(n_rows=400, random_state=1))
     few = hide_labels(y, 4)
     kernel = {"kernel": "rbf", "sigma": 0.3, "n_components": 100, "random_state": 0}
@@ -94,11 +103,11 @@ def save(figure, path):
     print(f"picture: {path}")
 
 
-# %% All of it
+# %% Run all cells
 if __name__ == "__main__":
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
-    warnings.filterwarnings("ignore", message=".*may have collapsed")  # so few labels: it happens
+    warnings.filterwarnings("ignore", message=".*may have collapsed")  # expected with so few labels
     with Client(args.scheduler or LocalCluster(dashboard_address=":0")):
         two_moons(args.output)
         outputs(args.output, args.rows)

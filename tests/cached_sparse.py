@@ -10,7 +10,7 @@ import numba
 import sparse  # noqa: F401 (loads the modules that are looked at here)
 from numba.core.dispatcher import Dispatcher
 
-from dask_s3vm.kernels.compiler import cache_root
+from dask_s3vm.numerics.compiler import cache_root
 
 
 def keep_compiled():

@@ -1,16 +1,15 @@
-"""A cluster whose workers are lost when told to."""
+"""A cluster that loses workers at chosen calls."""
 
 import types
 
 import numpy as np
 import pytest
 
-from dask_s3vm.engine import budget, cluster, member
-from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine
+from dask_s3vm.engine import cluster, computing
+from dask_s3vm.engine.cluster import ClusterEngine, RemoteGroup, WorkerGroup
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.engine.member import Member
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.engine.spread import first_runs
+from dask_s3vm.engine.workers import first_runs
 from dask_s3vm.exceptions import WorkerLostError
 
 
@@ -27,8 +26,8 @@ class Losses:
         monkeypatch.setattr("dask_s3vm._config.elastic_interval", lambda: 0.0)
         monkeypatch.setattr(cluster, "call_all", self.call_all)
         monkeypatch.setattr(cluster, "worker_threads", lambda *_: self.threads)
-        monkeypatch.setattr(budget.interrupts, "sleep", lambda seconds: None)
-        monkeypatch.setattr(member.distributed, "get_worker", self.worker)
+        monkeypatch.setattr(computing.interrupts, "sleep", lambda seconds: None)
+        monkeypatch.setattr(cluster.distributed, "get_worker", self.worker)
 
     def worker(self):
         return types.SimpleNamespace(
@@ -50,11 +49,11 @@ class Losses:
                     Shard(old.number, old.start, old.n_features, old.rows, old.codes, old.weights)
                 )
             key = f"group-{len(self.actors)}"
-            self.actors[key] = Member(fresh, n_shards, 1)
+            self.actors[key] = WorkerGroup(fresh, n_shards, 1)
             actor = types.SimpleNamespace(
                 member=self.actors[key], future=None, address=home, key=key, lost=False
             )
-            groups.append(ActorGroup(actor, numbers, n_shards))
+            groups.append(RemoteGroup(actor, numbers, n_shards))
         return groups
 
     def call_all(self, client, calls, method, patience=None):

@@ -19,7 +19,7 @@ import sklearn
 import dask_s3vm
 from dask_s3vm import interrupts
 from dask_s3vm.checkpoints import holds_state
-from dask_s3vm.engine.pool import run_pool
+from dask_s3vm.engine.computing import run_pool
 from dask_s3vm.interrupts import Interrupt, Work, check, interruptible
 
 

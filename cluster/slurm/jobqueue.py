@@ -1,9 +1,9 @@
-"""Train on workers that SLURM gives, by dask-jobqueue: the client stays here, workers are jobs.
+"""Train on workers that are SLURM jobs, with dask-jobqueue; the client runs here.
 
     pip install dask-jobqueue
     python cluster/slurm/jobqueue.py rows.svm --jobs 4 --threads 16 --memory 32GiB
 
-Traffic is encrypted with certificates of this run, in a folder that all nodes must see.
+Traffic is encrypted with certificates made for this run, in a folder that all nodes must see.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def main():
 
 
 def cluster_of(options, security):
-    """One worker per job, with all its threads; it leaves in time before SLURM ends it."""
+    """Make a cluster of one worker per job; a worker ends itself before its time limit."""
     return SLURMCluster(
         queue=options.queue,
         account=options.account,
@@ -50,7 +50,7 @@ def cluster_of(options, security):
         local_directory="/tmp",
         protocol="tls://",
         security=security,
-        # the pages that dask serves are plain HTTP: they stay on their host
+        # the web pages of dask are plain HTTP: available on their host only
         scheduler_options={"dashboard_address": "127.0.0.1:0"},
         worker_extra_args=["--dashboard-address", "127.0.0.1:0", "--lifetime", options.lifetime],
         job_extra_directives=["--output=s3vm-worker-%j.log"],
@@ -59,10 +59,10 @@ def cluster_of(options, security):
 
 
 def security_in(folder):
-    """Certificates of this run."""
+    """Make the certificates of this run."""
     command = [sys.executable, str(MAKER), str(folder), "--days", "30"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    (folder / "ca-key.pem").unlink()  # nothing more is to be signed
+    (folder / "ca-key.pem").unlink()  # no further certificate is needed
     files = {
         f"tls_{role}_{kind}": str(folder / f"{role}{end}.pem")
         for role in ("scheduler", "worker", "client")
@@ -72,21 +72,21 @@ def security_in(folder):
 
 
 def parser():
-    found = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    found.add_argument("rows", help="file that all nodes see, 0 as label of unlabeled rows")
-    found.add_argument("--lam", type=float, default=1e-3)
-    found.add_argument("--model", default="model.npz")
-    found.add_argument("--jobs", type=int, default=2)
-    found.add_argument("--threads", type=int, default=2, help="per job")
-    found.add_argument("--memory", default="4GiB", help="per job")
-    found.add_argument("--walltime", default="01:00:00")
-    found.add_argument("--lifetime", default="55m", help="a little less than --walltime")
-    found.add_argument("--wait", type=float, default=600, help="seconds to wait for the jobs")
-    found.add_argument("--shared", default=".", help="folder that all nodes see")
-    found.add_argument("--interface", help="network between the nodes: ib0, ...")
-    found.add_argument("--queue")
-    found.add_argument("--account")
-    return found
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    options.add_argument("rows", help="file that all nodes see; label 0 marks unlabeled rows")
+    options.add_argument("--lam", type=float, default=1e-3)
+    options.add_argument("--model", default="model.npz")
+    options.add_argument("--jobs", type=int, default=2)
+    options.add_argument("--threads", type=int, default=2, help="threads per job")
+    options.add_argument("--memory", default="4GiB", help="memory per job")
+    options.add_argument("--walltime", default="01:00:00")
+    options.add_argument("--lifetime", default="55m", help="a little less than --walltime")
+    options.add_argument("--wait", type=float, default=600, help="seconds to wait for the jobs")
+    options.add_argument("--shared", default=".", help="folder that all nodes see")
+    options.add_argument("--interface", help="network interface between the nodes, such as ib0")
+    options.add_argument("--queue")
+    options.add_argument("--account")
+    return options
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-r"""Start a cluster over SSH, train on it, and end it: the client stays here.
+r"""Start a cluster over SSH, train on it, and end it; the client runs here.
 
     pip install asyncssh
     DASK_CONFIG=/etc/s3vm-tls/dask.yaml python cluster/ssh/train.py rows.svm \
         --host node1 --host node1 --host node2 --remote-python /opt/s3vm/bin/python
 
-The first host gets the scheduler, each further one a worker (name the first twice to have both).
-SSH logs in by key, and to hosts in known_hosts only. With certificates in dask's configuration
-(cluster/tls/make_certificates.py; the same paths on all hosts), all traffic is TLS.
+The first host runs the scheduler, each further host a worker (give the first one twice for both).
+SSH logs in with a key, and only to hosts in known_hosts. With certificates in dask's configuration
+(cluster/tls/make_certificates.py; the same paths on all hosts), all traffic is encrypted.
 """
 
 import argparse
@@ -31,12 +31,12 @@ def main():
 
 
 def cluster_of(options):
-    """One worker process per host, with many threads; see cluster/README.md."""
+    """Make a cluster of one worker process per host; see cluster/README.md."""
     secure = bool(dask.config.get("distributed.comm.tls.ca-file"))
     common = {
         "protocol": "tls://" if secure else "tcp://",
         "interface": options.interface,
-        "dashboard_address": "127.0.0.1:0",  # plain HTTP: stays on its host
+        "dashboard_address": "127.0.0.1:0",  # plain HTTP: available on its host only
     }
     connect = {"port": options.port}
     if options.identity:
@@ -53,19 +53,30 @@ def cluster_of(options):
 
 
 def parser():
-    found = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    found.add_argument("rows", help="file that all hosts see, 0 as label of unlabeled rows")
-    found.add_argument("--host", action="append", required=True, help="repeat; first: scheduler")
-    found.add_argument("--remote-python", default=sys.executable, help="default: as here")
-    found.add_argument("--threads", type=int, help="per worker; default: cores of its host")
-    found.add_argument("--memory", default="auto", help="per worker")
-    found.add_argument("--interface", help="network between the hosts: ib0, ...")
-    found.add_argument("--port", type=int, default=22, help="of the SSH servers")
-    found.add_argument("--identity", help="private key file; default: those of SSH")
-    found.add_argument("--known-hosts", help="default: ~/.ssh/known_hosts")
-    found.add_argument("--lam", type=float, default=1e-3)
-    found.add_argument("--model", default="model.npz")
-    return found
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    options.add_argument("rows", help="file that all hosts see; label 0 marks unlabeled rows")
+    options.add_argument(
+        "--host",
+        action="append",
+        required=True,
+        help="host; repeatable, the first is the scheduler",
+    )
+    options.add_argument(
+        "--remote-python",
+        default=sys.executable,
+        help="Python of the hosts [default: the same path as here]",
+    )
+    options.add_argument(
+        "--threads", type=int, help="threads per worker [default: cores of the host]"
+    )
+    options.add_argument("--memory", default="auto", help="memory per worker")
+    options.add_argument("--interface", help="network interface between the hosts, such as ib0")
+    options.add_argument("--port", type=int, default=22, help="port of the SSH servers")
+    options.add_argument("--identity", help="private key file [default: those of SSH]")
+    options.add_argument("--known-hosts", help="file of known hosts [default: ~/.ssh/known_hosts]")
+    options.add_argument("--lam", type=float, default=1e-3)
+    options.add_argument("--model", default="model.npz")
+    return options
 
 
 if __name__ == "__main__":

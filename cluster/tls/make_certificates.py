@@ -3,15 +3,16 @@
 
     python make_certificates.py DIR --host scheduler.example --host 10.0.0.5
 
-Needs the `openssl` command (1.1.1 or later) and nothing from PyPI: it can be run on a machine that
-has no Python packages, which is where a key of an authority should be.
+Needs the `openssl` command (1.1.1 or later) and no Python package, so that it can run on the
+machine that keeps the authority's key.
 
-Writes into DIR (made with mode 0700): `ca.pem`, `ca-key.pem`, and for each role `ROLE.pem`,
-`ROLE-key.pem` (keys: mode 0600), and `dask.yaml`, to be used as DASK_CONFIG=DIR/dask.yaml. Nothing
-is ever overwritten. Keys have no passphrase, as dask cannot ask for one, and are never printed.
+Writes into DIR (created with mode 0700): `ca.pem`, `ca-key.pem`, `ROLE.pem` and `ROLE-key.pem` for
+each role (keys: mode 0600), and `dask.yaml`, to be used as DASK_CONFIG=DIR/dask.yaml. No file is
+ever overwritten. Keys have no passphrase, as dask cannot ask for one, and are never printed.
 
-Every certificate of this authority opens the cluster, whichever host shows it: dask checks who
-signed it, not the host's name. Use one authority per cluster, and take `ca-key.pem` away.
+Every certificate of this authority gives access to the cluster, whichever host presents it: dask
+checks who signed it, not the name of the host. Use one authority per cluster, and store
+`ca-key.pem` elsewhere.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: Role -> what its certificate is good for. A client answers no calls, so it can be no server.
+#: Role -> purposes of its certificate. A client does not accept connections.
 ROLES = {
     "scheduler": "serverAuth,clientAuth",
     "worker": "serverAuth,clientAuth",
@@ -30,7 +31,7 @@ ROLES = {
 
 
 def main(args: list[str] | None = None) -> int:
-    """Make what the command line asks for."""
+    """Make the certificates; returns the exit code."""
     options = _parser().parse_args(args)
     folder: Path = options.folder
     os.umask(0o077)
@@ -39,9 +40,9 @@ def main(args: list[str] | None = None) -> int:
     new = [name for role in roles for name in _files(role)]
     if not options.use_ca:
         new += [*_files("ca"), "dask.yaml"]
-    there = [name for name in new if (folder / name).exists()]
-    if there:
-        print(f"{folder}: {', '.join(there)} is there already; not overwritten", file=sys.stderr)
+    existing = [name for name in new if (folder / name).exists()]
+    if existing:
+        print(f"{folder}: {', '.join(existing)} exist already; not overwritten", file=sys.stderr)
         return 1
     try:
         if not options.use_ca:
@@ -53,7 +54,7 @@ def main(args: list[str] | None = None) -> int:
         print(f"openssl failed: {error.stderr.strip()}", file=sys.stderr)
         return 1
     except FileNotFoundError:
-        print("the `openssl` command is not there", file=sys.stderr)
+        print("the `openssl` command is missing", file=sys.stderr)
         return 1
     print(f"{folder}: {', '.join(sorted(new))}; valid for {options.days} days")
     return 0
@@ -61,12 +62,20 @@ def main(args: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("folder", type=Path, help="where to write")
-    parser.add_argument("--host", action="append", default=[], help="name or address; repeat")
-    parser.add_argument("--role", action="append", choices=list(ROLES), help="default: all three")
-    parser.add_argument("--days", type=int, default=90, help="validity (default 90)")
-    parser.add_argument("--name", default="dask-s3vm", help="name of the cluster")
-    parser.add_argument("--use-ca", action="store_true", help="sign by the authority in the folder")
+    parser.add_argument("folder", type=Path, help="folder to write to")
+    parser.add_argument(
+        "--host", action="append", default=[], help="name or address of a host; repeatable"
+    )
+    parser.add_argument(
+        "--role", action="append", choices=list(ROLES), help="role; repeatable [default: all]"
+    )
+    parser.add_argument("--days", type=int, default=90, help="days of validity [default: 90]")
+    parser.add_argument(
+        "--name", default="dask-s3vm", help="name of the cluster [default: dask-s3vm]"
+    )
+    parser.add_argument(
+        "--use-ca", action="store_true", help="sign with the authority in the folder"
+    )
     return parser
 
 
@@ -131,7 +140,7 @@ def _make_certificate(folder: Path, name: str, role: str, hosts: list[str], days
 
 
 def _alternatives(hosts: list[str]) -> str:
-    """Subject alternative names: this machine itself, and the hosts that were named."""
+    """Return the subject alternative names: localhost and the given hosts."""
     found = ["DNS:localhost", "IP:127.0.0.1"]
     for host in hosts:
         try:
@@ -147,7 +156,7 @@ def _configuration(folder: Path) -> str:
         for role in ROLES
     )
     return (
-        "# Paths of certificates, for DASK_CONFIG. A host needs the files of its own role alone.\n"
+        "# Paths of certificates, for DASK_CONFIG. A host needs only the files of its own role.\n"
         "distributed:\n  comm:\n    require-encryption: true\n    default-scheme: tls\n"
         f"    tls:\n      ca-file: {folder}/ca.pem\n{roles}"
     )

@@ -1,1 +1,1 @@
-"""Measurements of the package, kept as commands: `dask-s3vm bench`."""
+"""Measurements for `dask-s3vm bench`: rounds and fits, parameter searches, fault tolerance."""

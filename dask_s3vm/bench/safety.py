@@ -1,4 +1,4 @@
-"""What it costs to be safe, and how long it takes to recover."""
+"""The cost of fault tolerance in rounds without faults, and the time of a recovery."""
 
 import asyncio
 import os
@@ -16,18 +16,17 @@ from dask_s3vm.datasets import make_text
 from dask_s3vm.engine.calls import RemoteActor
 from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.engine.spread import hand_out
 from dask_s3vm.engine.tree import add
+from dask_s3vm.engine.workers import hand_out
 from dask_s3vm.local_cluster import local_cluster
-from dask_s3vm.problems.l2svm import L2SVMProblem, evaluate
-from dask_s3vm.problems.quadratic import gram
+from dask_s3vm.problems.hinge import L2SVMProblem, evaluate, gram
 
 Row = dict[str, Any]
 
 
 @contextmanager
 def worker_processes(n_workers: int) -> Iterator[distributed.Client]:
-    """Worker processes of one thread each; no data is small enough to stay here."""
+    """Start worker processes of one thread each; rows of any size are placed on them."""
     with (
         dask.config.set({"s3vm.local-bytes": 0}),
         local_cluster(n_workers, 1, processes=True, memory_limit=0) as client,
@@ -37,10 +36,10 @@ def worker_processes(n_workers: int) -> Iterator[distributed.Client]:
 
 
 def measure_overhead(n_rows: int, n_steps: int) -> list[Row]:
-    """Time rounds on two workers without a fault: the engine's, and bare calls to its actors.
+    """Time rounds on two workers without a fault: by the engine, and by bare calls to its actors.
 
-    A step is a Newton step in small: an evaluation and four Hessian products, five rounds. Medians
-    of hundreds of steps in turn say more, on a machine that is not quiet, than times of fits.
+    A step has five rounds: an evaluation and four Hessian products. Steps of both kinds alternate;
+    on a busy machine, the medians of hundreds of steps are more precise than times of fits.
     """
     X, y = make_text(n_rows, 5000, block="scipy", chunks=max(n_rows // 8, 1), random_state=0)
     with worker_processes(2) as client:
@@ -65,7 +64,7 @@ def measure_overhead(n_rows: int, n_steps: int) -> list[Row]:
                 safe()
             times: dict[str, list[float]] = {"safe": [], "bare": []}
             for number in range(2 * n_steps):
-                # in the order safe, bare, bare, safe: drifts of the machine cancel
+                # in the order safe, bare, bare, safe: a drift of the machine cancels
                 if number % 4 in (0, 3):
                     times["safe"].append(_seconds(safe))
                 else:
@@ -86,7 +85,7 @@ def measure_overhead(n_rows: int, n_steps: int) -> list[Row]:
 
 
 def _bare_round(client: distributed.Client, actors: list[RemoteActor], *call: Any) -> None:
-    """Call every actor and add up, with no eye on losses."""
+    """Call every actor and add up the answers, without looking for lost workers."""
 
     async def call_actors() -> list[Any]:
         return await asyncio.gather(*(actor.call("run", ("sum", None, *call)) for actor in actors))
@@ -102,7 +101,7 @@ def _fastest_tenth(times: list[float]) -> float:
 
 
 def measure_recovery(n_rows: int) -> list[Row]:
-    """Kill one worker of four; compare the next step with reloading its share and one step."""
+    """Kill one of four workers; compare the next step with reloading its shards plus one step."""
     X, y = make_text(n_rows, 2000, block="scipy", chunks=max(n_rows // 32, 1), random_state=0)
     with worker_processes(4) as client, dask.config.set({"s3vm.shard-bytes": "256 KiB"}):
         engine = ingest(X, y).place(np.array([0, 1], dtype=np.int8))

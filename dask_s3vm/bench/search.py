@@ -1,5 +1,11 @@
-"""A search that shares work against naive refitting, in one run."""
+"""Measurements of many fits: a search with shared work, and the memory of fits on one cluster.
 
+`measure_search` compares `S3VMGridSearchCV` with naive refitting in one run; `measure_soak` checks
+that memory stays flat over many fits.
+"""
+
+import gc
+import os
 import time
 import warnings
 from collections.abc import Sequence
@@ -7,17 +13,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
+import psutil
 from sklearn.base import clone
 
-from dask_s3vm.datasets import hide_labels
-from dask_s3vm.estimators import DAS3VM, L2SVM, QNS3VM, RLSC, S2RLSC, TSVM
+from dask_s3vm.bench.safety import worker_processes
+from dask_s3vm.datasets import hide_labels, make_text
+from dask_s3vm.estimators import DAS3VM, L2SVM, QNS3VM, QPS3VM, RLSC, S2RLSC, TSVM
 from dask_s3vm.local_cluster import local_cluster
 from dask_s3vm.model_selection import LabeledKFold, S3VMGridSearchCV
 
 Row = dict[str, Any]
 
-#: Estimators as the papers tune them: 10 restarts during model selection.
+#: Estimators of `measure_search`. As in the papers, s2rlsc has 10 restarts in model selection.
 METHODS: dict[str, Any] = {
     "s2rlsc": S2RLSC(n_restarts=10, random_state=0),
     "da": DAS3VM(),
@@ -27,9 +36,15 @@ METHODS: dict[str, Any] = {
     "rlsc": RLSC(),
 }
 
+#: Share of the fits that warm up: kernels are compiled and memory pools fill.
+WARM_UP = 0.25
+
+#: Memory is flat if it grows by less than this share in a hundred fits.
+FLAT = 0.01
+
 
 def read_pair(path: Path, pair: tuple[int, int], rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of two classes of an npz file with X and y; the second class is 1, the first 0."""
+    """Read rows of two classes from an npz file with X and y, as classes 0 and 1."""
     with np.load(path) as found:
         X, y = found["X"], found["y"]
     order = np.random.default_rng(0).permutation(np.flatnonzero(np.isin(y, pair)))[:rows]
@@ -37,7 +52,7 @@ def read_pair(path: Path, pair: tuple[int, int], rows: int) -> tuple[np.ndarray,
 
 
 def digits_like(n_rows: int, n_features: int = 256) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of two classes like images of digits: each class some shapes, which vary smoothly."""
+    """Generate rows of two classes like images of digits: four shapes per class, which vary."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, n_rows)
     common = rng.normal(size=n_features)
@@ -59,11 +74,11 @@ def measure_search(
     workers: int,
     cold: bool,
 ) -> list[Row]:
-    """Tune on a grid of lam x lam_unlabeled, naively and with shared work.
+    """Tune lam and lam_unlabeled on a grid, naively and with shared work.
 
-    Naive: a clone is fitted on a copy of the training rows, for each candidate and fold, one after
-    the other. Each way then trains its chosen candidate on all rows; `error_%` is on the unlabeled
-    ones.
+    Naively, a clone is fitted on a copy of the training rows for each candidate and fold, one after
+    the other. The best candidate is then trained on all rows; `error_%` is its error on the
+    unlabeled rows.
     """
     few = hide_labels(y, n_labels, random_state=0)
     lams = 2.0 ** np.linspace(-10, 10, n_lams)
@@ -89,7 +104,7 @@ def measure_search(
 
 
 def _timed(name: str, search: Any, X: np.ndarray, y: np.ndarray, few: np.ndarray) -> Row:
-    """Run a search; then, beside the clock, train what it chose."""
+    """Time a search; then train the best candidate, which is not timed."""
     began, cpu = time.perf_counter(), time.process_time()
     search.fit(X, few)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
@@ -113,7 +128,7 @@ def _timed(name: str, search: Any, X: np.ndarray, y: np.ndarray, few: np.ndarray
 
 
 class _Naive(S3VMGridSearchCV):
-    """Fits clones on copies of the rows, one after the other."""
+    """A search that fits clones on copies of the rows, one after the other."""
 
     def __init__(self, estimator: Any, param_grid: Any, cv: Any) -> None:
         super().__init__(estimator, param_grid, cv=cv, warm_path=False, refit=False)
@@ -135,6 +150,59 @@ class _Naive(S3VMGridSearchCV):
 
 
 def _warm_up(model: Any, X: np.ndarray, few: np.ndarray) -> None:
-    """Have all kernels compiled, on the workers too."""
+    """Compile all kernels, also on the workers."""
     clone(model).fit(X, few)
     S3VMGridSearchCV(model, {"lam": [1.0, 0.5]}, cv=2, refit=False).fit(X, few)
+
+
+def measure_soak(n_fits: int, n_rows: int) -> list[Row]:
+    """Fit four methods in turn, and measure the resident memory of each process after every fit.
+
+    The scheduler of a local cluster runs in this process, with the client.
+    """
+    X, y = make_text(n_rows, 2000, block="scipy", chunks=max(n_rows // 4, 1), random_state=0)
+    few = hide_labels(np.asarray(y.compute(scheduler="threads")), 100, random_state=0)
+    small, labels = np.asarray(np.random.default_rng(0).random((400, 10))), few[:400]
+    methods = [
+        lambda: L2SVM().fit(X, y),
+        lambda: TSVM(lam=1e-2, positive_ratio=0.5).fit(X, few),
+        lambda: QPS3VM(positive_ratio=0.5).fit(X, few),
+        lambda: S2RLSC(lam=0.1, n_restarts=4, positive_ratio=0.5, random_state=0).fit(
+            small, labels
+        ),
+    ]
+    with dask.config.set({"s3vm.shard-bytes": "256 KiB"}), worker_processes(2) as client:
+        pids = {"client and scheduler": os.getpid()}
+        for number, pid in enumerate(client.run(os.getpid).values()):
+            pids[f"worker {number}"] = pid
+        memory = np.empty((n_fits, len(pids)))
+        for fit in range(n_fits):
+            methods[fit % len(methods)]()
+            gc.collect()
+            memory[fit] = [psutil.Process(pid).memory_info().rss for pid in pids.values()]
+        left = {
+            "tasks": client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)),
+            "futures": len(client.futures),
+        }
+    return [_memory_row(name, memory[:, i] / 2**20, left) for i, name in enumerate(pids)]
+
+
+def _memory_row(name: str, mib: np.ndarray, left: dict[str, int]) -> Row:
+    """Fit a line to the resident memory after the warm-up, by least squares."""
+    later = mib[int(WARM_UP * len(mib)) :]
+    x = np.arange(len(later)) - 0.5 * (len(later) - 1)
+    slope = float(x @ later / (x @ x))
+    rest = later - later.mean() - slope * x
+    error = float(np.sqrt(rest @ rest / max(len(later) - 2, 1) / (x @ x)))
+    growth = 100.0 * slope
+    return {
+        "process": name,
+        "fits": len(mib),
+        "first_MiB": mib[0],
+        "warm_MiB": later[0],
+        "last_MiB": mib[-1],
+        "MiB_per_100_fits": growth,
+        "standard_error": 100.0 * error,
+        "flat": "yes" if growth < FLAT * later.mean() or slope < 2.0 * error else "no",
+        **left,
+    }

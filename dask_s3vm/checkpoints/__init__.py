@@ -1,7 +1,6 @@
-"""The state of a fit in a directory, from which another process can go on."""
+"""The saved state of a fit in a directory; the same fit resumes from it in any process."""
 
-from dask_s3vm.checkpoints.identity import identity_of
-from dask_s3vm.checkpoints.keeper import FileKeeper
-from dask_s3vm.checkpoints.state_file import holds_state
+from dask_s3vm.checkpoints.identity import fingerprint, identity_of
+from dask_s3vm.checkpoints.state_file import FileCheckpoint, holds_state
 
-__all__ = ["FileKeeper", "holds_state", "identity_of"]
+__all__ = ["FileCheckpoint", "fingerprint", "holds_state", "identity_of"]

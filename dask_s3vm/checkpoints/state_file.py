@@ -1,10 +1,11 @@
-"""The file of a state: written all or nothing, read with distrust, free of code.
+"""The file of a checkpoint: written all or nothing, read with distrust, free of code.
 
 One uncompressed ``.npz`` archive: a JSON header, and the arrays of the state beside it.
 """
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from dask_s3vm.checkpoints.identity import Identity, differences
 from dask_s3vm.exceptions import CheckpointError
 from dask_s3vm.io.archive import BROKEN, open_arrays, write_atomically
 from dask_s3vm.io.encoding import decode, encode
+from dask_s3vm.methods.run import Checkpoint, Saved, Snapshot, from_fields, to_fields
 
 _NAME = "fit.npz"
 _FORMAT = "dask-s3vm-checkpoint"
-_VERSION = 1
+_VERSION = 2
 _HEADER = "header"
 _LARGEST_HEADER = 256 << 20
 
@@ -26,18 +28,71 @@ _PARTS = {"states": dict, "history": list, "rounds": int}
 
 
 def holds_state(directory: str | os.PathLike[str]) -> bool:
-    """Whether there is a state in a directory that a fit could go on from."""
+    """Whether there is a state in a directory that a fit could resume from."""
     return (Path(directory) / _NAME).is_file()
 
 
-def write_state(directory: Path, identity: Identity, state: dict[str, Any]) -> None:
+class FileCheckpoint(Checkpoint):
+    """A checkpoint in a directory, from which another process can resume.
+
+    Not every state is written: see `Checkpoint.due`. The last one is, by `flush`.
+
+    Parameters
+    ----------
+    directory : where; it is made if it is not there.
+    identity : what the fit is a fit of.
+    interval : least seconds between two states that are written.
+
+    Raises
+    ------
+    CheckpointError
+        If there is a state of something else, or one that cannot be read.
+    """
+
+    def __init__(
+        self, directory: str | os.PathLike[str], identity: Identity, interval: float = 5.0
+    ) -> None:
+        super().__init__(interval)
+        self._directory = Path(directory)
+        self._identity = identity
+        saved = read_state(self._directory, identity)
+        if saved is not None:
+            self.last = saved
+        self._written = self.last
+
+    def save(self, snapshot: Snapshot, began: float | None = None) -> None:
+        """Remember a snapshot, and write it if it is time."""
+        due = began is not None or self.due
+        self.last = snapshot
+        if due:
+            self._write(began)
+
+    def flush(self) -> None:
+        """Write the last snapshot if it is not written yet."""
+        if self.last is not self._written:
+            self._write()
+
+    def clear(self) -> None:
+        """Remove the file."""
+        super().clear()
+        remove_state(self._directory)
+
+    def _write(self, began: float | None = None) -> None:
+        began = time.perf_counter() if began is None else began
+        snapshot = self.last
+        write_state(self._directory, self._identity, snapshot)
+        self._written = snapshot
+        self._charge(began)
+
+
+def write_state(directory: Path, identity: Identity, snapshot: Snapshot) -> None:
     """Write a state in the place of the last one."""
     arrays: dict[str, np.ndarray] = {}
     header = {
         "format": _FORMAT,
         "version": _VERSION,
         "identity": encode(identity, "identity", arrays),
-        "state": encode(state, "state", arrays),
+        "state": encode(to_fields(snapshot), "state", arrays),
     }
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
     directory.mkdir(parents=True, exist_ok=True)
@@ -45,7 +100,7 @@ def write_state(directory: Path, identity: Identity, state: dict[str, Any]) -> N
         np.savez(stream, **{_HEADER: text}, **arrays)  # type: ignore[arg-type]
 
 
-def read_state(directory: Path, identity: Identity) -> dict[str, Any] | None:
+def read_state(directory: Path, identity: Identity) -> Snapshot | None:
     """Read the state of a fit; None if there is none.
 
     Raises
@@ -70,7 +125,7 @@ def read_state(directory: Path, identity: Identity) -> dict[str, Any] | None:
                     + ("; ..." if len(other) > 5 else "")
                     + ". Remove it, or give another directory",
                 )
-            return _checked(decode(header["state"], arrays))
+            return _snapshot(decode(header["state"], arrays))
     except CheckpointError:
         raise
     except BROKEN as error:
@@ -91,7 +146,8 @@ def _check_header(header: Any) -> None:
         raise ValueError("does not say what it belongs to")
 
 
-def _checked(state: Any) -> dict[str, Any]:
+def _snapshot(state: Any) -> Snapshot:
+    """Make a snapshot of what was read; states stay fields until their method asks for them."""
     if not isinstance(state, dict) or state.keys() != _PARTS.keys():
         raise ValueError("has other parts than a checkpoint")
     for name, kind in _PARTS.items():
@@ -99,4 +155,5 @@ def _checked(state: Any) -> dict[str, Any]:
             raise ValueError(f"{name} is a {type(state[name]).__name__}, wanted {kind.__name__}")
     if not all(isinstance(row, dict) for row in state["history"]):
         raise ValueError("history has rows that are not dicts")
-    return state
+    states = {name: from_fields(Saved, one) for name, one in state["states"].items()}
+    return Snapshot(states, state["history"], state["rounds"])

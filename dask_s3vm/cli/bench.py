@@ -1,25 +1,40 @@
-"""`dask-s3vm bench`: measurements as ratios within one run."""
+"""`dask-s3vm bench`: measurements as ratios within one run; see `dask_s3vm.bench`."""
 
 from pathlib import Path
 
 import click
 
-from dask_s3vm.cli.tables import show
+from dask_s3vm.cli.output import show
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 @click.group()
 def bench() -> None:
-    """Measure on this machine, in ratios: machines are noisy, ratios of one run are less so."""
+    """Measure ratios on this machine: within one run, ratios are less noisy than times."""
 
 
 @bench.command()
-@click.option("--rows", type=int, multiple=True, default=(20_000, 200_000, 800_000))
-@click.option("--repeat", type=int, default=12, show_default=True, help="Best of so many.")
-@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float64")
-@click.option("--json", "as_json", is_flag=True)
+@click.option(
+    "--rows",
+    type=int,
+    multiple=True,
+    default=(20_000, 200_000, 800_000),
+    show_default=True,
+    help="Number of rows; repeatable.",
+)
+@click.option("--repeat", type=int, default=12, show_default=True, help="Runs; the best counts.")
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float64"]),
+    default="float64",
+    show_default=True,
+    help="Type of the values.",
+)
+@_as_json
 def rounds(rows: tuple[int, ...], repeat: int, dtype: str, as_json: bool) -> None:
-    """One Gram product X^T (X p) over text-like rows, by every engine."""
-    from dask_s3vm.bench.rounds import measure_rounds
+    """Time a Gram product X^T (X p) of text-like rows in every engine."""
+    from dask_s3vm.bench.methods import measure_rounds
 
     for n_rows in rows:
         show(measure_rounds(n_rows, repeat, dtype), as_json)
@@ -27,13 +42,23 @@ def rounds(rows: tuple[int, ...], repeat: int, dtype: str, as_json: bool) -> Non
 
 
 @bench.command()
-@click.option("--rows", type=int, default=200_000, show_default=True)
-@click.option("--workers", type=int, multiple=True, default=(1, 2, 4), help="Repeat; 1, 2 and 4.")
-@click.option("--repeat", type=int, default=12, show_default=True, help="Best of so many.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--rows", type=int, default=200_000, show_default=True, help="Number of rows.")
+@click.option(
+    "--workers",
+    type=int,
+    multiple=True,
+    default=(1, 2, 4),
+    show_default=True,
+    help="Number of workers; repeatable.",
+)
+@click.option("--repeat", type=int, default=12, show_default=True, help="Runs; the best counts.")
+@_as_json
 def formula(rows: int, workers: tuple[int, ...], repeat: int, as_json: bool) -> None:
-    """A round on W workers, as measured and as foretold by its parts; see cluster/README.md."""
-    from dask_s3vm.bench.formula import measure_formula
+    """Compare the time of a round on W workers with its prediction.
+
+    The parts of the prediction are explained in cluster/README.md.
+    """
+    from dask_s3vm.bench.methods import measure_formula
 
     show(measure_formula(rows, workers, repeat), as_json)
 
@@ -41,18 +66,33 @@ def formula(rows: int, workers: tuple[int, ...], repeat: int, as_json: bool) -> 
 def _semi_supervised(method: str) -> click.Command:
     """Make the command that measures one semi-supervised method."""
 
-    @click.option("--data", type=click.Choice(["text", "intrusion"]), default="text")
-    @click.option("--rows", type=int, multiple=True, default=(20_000, 200_000))
-    @click.option("--labels", type=int, default=1000, show_default=True)
-    @click.option("--lam", type=float, default=1e-3, show_default=True)
-    @click.option("--json", "as_json", is_flag=True)
+    @click.option(
+        "--data",
+        type=click.Choice(["text", "intrusion"]),
+        default="text",
+        show_default=True,
+        help="Kind of generated rows.",
+    )
+    @click.option(
+        "--rows",
+        type=int,
+        multiple=True,
+        default=(20_000, 200_000),
+        show_default=True,
+        help="Number of rows; repeatable.",
+    )
+    @click.option(
+        "--labels", type=int, default=1000, show_default=True, help="Number of labeled rows."
+    )
+    @click.option("--lam", type=float, default=1e-3, show_default=True, help="Regularization.")
+    @_as_json
     def run(data: str, rows: tuple[int, ...], labels: int, lam: float, as_json: bool) -> None:
-        from dask_s3vm.bench.transductive import measure_transductive
+        from dask_s3vm.bench.methods import measure_transductive
 
         table = [measure_transductive(method, data, n_rows, labels, lam) for n_rows in rows]
         show(table, as_json)
 
-    run.__doc__ = f"Units, rounds, objective and error of {method.upper()}, few rows labeled."
+    run.__doc__ = f"Measure units, rounds and error of {method.upper()} with few labels."
     return bench.command(name=method)(run)
 
 
@@ -62,13 +102,32 @@ qn = _semi_supervised("qn")
 
 
 @bench.command()
-@click.option("--rows", type=int, multiple=True, default=(23_000, 200_000))
-@click.option("--lam", type=float, multiple=True, default=(1e-3, 1e-4, 1e-5))
-@click.option("--gap", type=float, default=1e-6, show_default=True, help="Relative objective gap.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option(
+    "--rows",
+    type=int,
+    multiple=True,
+    default=(23_000, 200_000),
+    show_default=True,
+    help="Number of rows; repeatable.",
+)
+@click.option(
+    "--lam",
+    type=float,
+    multiple=True,
+    default=(1e-3, 1e-4, 1e-5),
+    show_default=True,
+    help="Regularization; repeatable.",
+)
+@click.option(
+    "--gap", type=float, default=1e-6, show_default=True, help="Relative gap of the objective."
+)
+@_as_json
 def l2svm(rows: tuple[int, ...], lam: tuple[float, ...], gap: float, as_json: bool) -> None:
-    """Time to a relative gap of the objective, against liblinear, all rows labeled."""
-    from dask_s3vm.bench.l2svm import measure_l2svm
+    """Time L2SVM and liblinear to a gap of the objective.
+
+    All rows are labeled.
+    """
+    from dask_s3vm.bench.methods import measure_l2svm
 
     for n_rows in rows:
         show(measure_l2svm(n_rows, lam, gap), as_json)
@@ -76,11 +135,13 @@ def l2svm(rows: tuple[int, ...], lam: tuple[float, ...], gap: float, as_json: bo
 
 
 @bench.command()
-@click.option("--rows", type=int, default=20_000, show_default=True)
-@click.option("--steps", type=int, default=300, show_default=True, help="Steps of each kind.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--rows", type=int, default=20_000, show_default=True, help="Number of rows.")
+@click.option(
+    "--steps", type=int, default=300, show_default=True, help="Steps with and without safety."
+)
+@_as_json
 def safety(rows: int, steps: int, as_json: bool) -> None:
-    """What safety costs where nothing happens, and how long recovery takes where it does."""
+    """Measure the cost of fault tolerance and the time of a recovery."""
     from dask_s3vm.bench.safety import measure_overhead, measure_recovery
 
     show(measure_overhead(rows, steps), as_json)
@@ -89,12 +150,12 @@ def safety(rows: int, steps: int, as_json: bool) -> None:
 
 
 @bench.command()
-@click.option("--fits", type=int, default=200, show_default=True)
-@click.option("--rows", type=int, default=5_000, show_default=True)
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--fits", type=int, default=200, show_default=True, help="Number of fits.")
+@click.option("--rows", type=int, default=5_000, show_default=True, help="Number of rows.")
+@_as_json
 def soak(fits: int, rows: int, as_json: bool) -> None:
-    """Memory of scheduler and workers over many fits in a row on one cluster."""
-    from dask_s3vm.bench.soak import measure_soak
+    """Measure the memory of a cluster over many fits."""
+    from dask_s3vm.bench.search import measure_soak
 
     show(measure_soak(fits, rows), as_json)
 
@@ -103,17 +164,31 @@ def soak(fits: int, rows: int, as_json: bool) -> None:
 @click.option(
     "--data",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="npz with X and y; else rows like digits are generated.",
+    help="An .npz file with X and y [default: generated rows like digits].",
 )
-@click.option("--pair", type=int, nargs=2, default=(3, 8), show_default=True, help="Two classes.")
-@click.option("--rows", type=int, default=766, show_default=True, help="Most rows of them.")
-@click.option("--labels", type=int, default=50, show_default=True)
-@click.option("--method", multiple=True, default=("s2rlsc", "da"), show_default=True)
-@click.option("--lams", type=int, default=21, show_default=True, help="Values of lam.")
-@click.option("--folds", type=int, default=5, show_default=True)
-@click.option("--workers", type=int, default=0, help="Worker processes for the shared search.")
-@click.option("--cold", is_flag=True, help="Also a shared search without seeds.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option(
+    "--pair", type=int, nargs=2, default=(3, 8), show_default=True, help="Two classes of --data."
+)
+@click.option("--rows", type=int, default=766, show_default=True, help="Maximum number of rows.")
+@click.option("--labels", type=int, default=50, show_default=True, help="Number of labeled rows.")
+@click.option(
+    "--method",
+    multiple=True,
+    default=("s2rlsc", "da"),
+    show_default=True,
+    help="Method to tune; repeatable.",
+)
+@click.option("--lams", type=int, default=21, show_default=True, help="Number of values of lam.")
+@click.option("--folds", type=int, default=5, show_default=True, help="Number of folds.")
+@click.option(
+    "--workers",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Worker processes for the shared search; 0: threads.",
+)
+@click.option("--cold", is_flag=True, help="Also run the shared search without seeds.")
+@_as_json
 def search(
     data: Path | None,
     pair: tuple[int, int],
@@ -126,7 +201,7 @@ def search(
     cold: bool,
     as_json: bool,
 ) -> None:
-    """Tune on lam x lam_unlabeled with shared work, against naive refitting."""
+    """Tune lam and lam_unlabeled with shared work and naively."""
     from dask_s3vm.bench.search import METHODS, digits_like, measure_search, read_pair
 
     unknown = [name for name in method if name not in METHODS]

@@ -1,7 +1,12 @@
-"""Where a command runs: a scheduler that is there, a local cluster, or this process."""
+"""Where a command runs: on a given scheduler, on a local cluster, or in this process.
+
+Certificates for TLS are given as paths. Only the paths are stored, shown or logged; the keys are
+read by OpenSSL alone.
+"""
 
 import contextlib
 import json
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,13 +16,13 @@ from typing import Any
 import click
 
 from dask_s3vm import _config
-from dask_s3vm.cli.errors import Unreachable
-from dask_s3vm.cli.tls import has_certificate, refusal, security_of, tls_options
+from dask_s3vm.cli.options import add_options
+from dask_s3vm.cli.stopping import Unreachable
 
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """Options that say where to run; see `cluster_options`."""
+    """Values of `cluster_options`."""
 
     scheduler: str | None
     scheduler_file: str | None
@@ -29,50 +34,51 @@ class ClusterOptions:
     tls_key: str | None = None
 
     def check_unused(self) -> None:
-        """Refuse options about processes where there are none."""
+        """Refuse options about worker processes if there are none."""
         for name in ("tls_ca_file", "tls_cert", "tls_key", "memory_limit"):
             value = getattr(self, name)
             if value not in (None, "auto"):
                 raise click.UsageError(
                     f"--{name.replace('_', '-')} {value} has no effect on threads of this process; "
-                    "ask for worker processes with --nworkers N, or name a --scheduler"
+                    "add --nworkers N to start worker processes, or --scheduler"
                 )
 
     def security(self, *roles: str) -> Any:
-        """The `distributed.Security` that the options ask for, or None."""
+        """Return the `distributed.Security` of the options, or None."""
         return security_of(self.tls_ca_file, self.tls_cert, self.tls_key, roles)
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --scheduler, --scheduler-file, --nworkers, --nthreads, --memory-limit, --tls-*."""
+    """Add --scheduler, --scheduler-file, --nworkers, --nthreads, --memory-limit, --tls-*.
+
+    The names of the options of TLS are those of `dask scheduler`.
+    """
+    certificate = click.Path(exists=True, dir_okay=False, readable=True)
     options = [
-        click.option("--scheduler", metavar="ADDR", help="Address of a dask scheduler to use."),
-        click.option(
-            "--scheduler-file",
-            type=click.Path(dir_okay=False),
-            help="File that a dask scheduler has written its address to.",
-        ),
-        click.option(
-            "--nworkers",
-            type=click.IntRange(0),
-            help="Run on so many worker processes of this machine [default: 0, threads only].",
-        ),
-        click.option(
-            "--nthreads",
-            type=click.IntRange(1),
-            help="Threads, per process [default: as many as there are cores].",
-        ),
-        click.option("--memory-limit", default="auto", help="Memory per local worker."),
-    ]
-    command = tls_options(command)
-    for option in reversed(options):
-        command = option(command)
-    return command
+        click.option("--scheduler", metavar="ADDR", help="Address of the dask scheduler to use."),
+        click.option("--scheduler-file", type=click.Path(dir_okay=False),
+                     help="File that the dask scheduler has written its address to."),
+        click.option("--nworkers", type=click.IntRange(0),
+                     help="Number of worker processes to start on this machine "
+                          "[default: 0, threads of this process]."),
+        click.option("--nthreads", type=click.IntRange(1),
+                     help="Threads per process [default: the cores, divided by the processes]."),
+        click.option("--memory-limit", default="auto",
+                     help="Memory per local worker [default: auto, as in dask]."),
+        click.option("--tls-ca-file", type=certificate,
+                     help="Certificate authority to trust (PEM); see cluster/README.md "
+                          "[default: distributed.comm.tls in dask's configuration]."),
+        click.option("--tls-cert", type=certificate,
+                     help="Certificate of this program (PEM) [default: as --tls-ca-file]."),
+        click.option("--tls-key", type=certificate,
+                     help="Private key of --tls-cert (PEM) [default: as --tls-ca-file]."),
+    ]  # fmt: skip
+    return add_options(command, options)
 
 
 @contextlib.contextmanager
 def running_on(options: ClusterOptions) -> Iterator[Any]:
-    """Make the cluster that the options ask for the current one; gives its client, or None."""
+    """Make the cluster of the options the current one; yields its client, or None for threads."""
     if options.scheduler or options.scheduler_file:
         with _connect(options) as client:
             yield client
@@ -82,42 +88,42 @@ def running_on(options: ClusterOptions) -> Iterator[Any]:
 
         options.check_unused()
         threads = options.nthreads or _config.available_cores()
-        # where dask's configuration names none: a word, or nothing, would have dask import
-        # `distributed`, to look for a client
+        # a function, unless dask's configuration names a scheduler: given a name or nothing, dask
+        # would import `distributed` to look for a client
         scheduler = dask.config.get("scheduler", None) or get
         with dask.config.set(
             {"s3vm.threads": threads, "num_workers": threads, "scheduler": scheduler}
         ):
             yield None
     else:
-        with _own_cluster(options) as client:
+        with _start_cluster(options) as client:
             yield client
 
 
-def _own_cluster(options: ClusterOptions) -> Any:
-    """Start a cluster on this machine; with TLS if certificates are given."""
+def _start_cluster(options: ClusterOptions) -> Any:
+    """Start a cluster on this machine, with TLS if certificates are given."""
     from dask_s3vm.local_cluster import local_cluster
 
-    workers, threads = _local_size(options)
-    roles = ("worker", "scheduler", "client")
-    security = options.security(*roles)
+    workers = options.nworkers or 1
+    threads = options.nthreads or max(1, _config.available_cores() // workers)
+    security = options.security("worker", "scheduler", "client")
     reason = security and refusal(security, "worker")
     if reason:
         raise click.UsageError(
             f"{security.tls_worker_cert} cannot serve a local cluster: {reason}; "
-            "a certificate of a worker can"
+            "use the certificate of a worker"
         )
     return local_cluster(workers, threads, memory_limit=options.memory_limit, security=security)
 
 
-def _local_size(options: ClusterOptions) -> tuple[int, int]:
-    """Number of worker processes, and of threads in each; together the cores, unless said."""
-    workers = options.nworkers or 1
-    return workers, options.nthreads or max(1, _config.available_cores() // workers)
-
-
 def _connect(options: ClusterOptions) -> Any:
-    """Connect to a scheduler that has a worker, or say why not within `s3vm.connect-timeout`."""
+    """Connect to a scheduler that has a worker.
+
+    Raises
+    ------
+    Unreachable
+        If that is not possible within `s3vm.connect-timeout`.
+    """
     import distributed
 
     timeout = _config.connect_timeout()
@@ -142,7 +148,7 @@ def _connect(options: ClusterOptions) -> Any:
 
 
 def _address_in(file: str | None, timeout: float) -> str:
-    """Read the address that a scheduler has left in a file; it may be about to write it."""
+    """Read the address from a scheduler file; wait for the file up to `timeout` seconds."""
     assert file is not None
     end = time.monotonic() + timeout
     while True:
@@ -158,25 +164,122 @@ def _address_in(file: str | None, timeout: float) -> str:
 
 
 def _check_protocol(address: str, security: Any) -> None:
-    """Refuse at once what cannot come about: TLS without certificates, plain traffic with."""
+    """Refuse TLS without certificates, and certificates without TLS, before connecting."""
     if address.startswith("tls://") and not has_certificate(security):
         raise Unreachable(
-            f"the scheduler at {address} speaks TLS only and this program has no certificate: "
-            "give --tls-ca-file, --tls-cert and --tls-key, or set distributed.comm.tls in dask's "
+            f"the scheduler at {address} requires TLS, but this program has no certificate: give "
+            "--tls-ca-file, --tls-cert and --tls-key, or set distributed.comm.tls in dask's "
             "configuration"
         )
     if security is not None and not address.startswith("tls://"):
         raise Unreachable(
-            f"certificates are given, and the address {address} is one of plain traffic: "
-            "nothing is sent there; start the scheduler with --protocol tls"
+            f"certificates are given, but the address {address} is without TLS: no data is sent "
+            "there; start the scheduler with --protocol tls"
         )
 
 
 def _advice(address: str, security: Any) -> str:
-    """What may be wrong with the certificates, where that is known."""
+    """Return what is wrong with the certificates, as far as it is known."""
     if not address.startswith("tls://"):
-        return "; a scheduler that wants TLS has an address that begins with tls://"
+        return "; the address of a scheduler with TLS begins with tls://"
     from distributed import Security
 
     reason = refusal(security or Security())
     return f"; our own certificate is no good: {reason}" if reason else ""
+
+
+def security_of(
+    ca_file: str | None, cert: str | None, key: str | None, roles: tuple[str, ...] = ("client",)
+) -> Any:
+    """Make a `distributed.Security` that requires TLS; None if no option is given.
+
+    Missing options are taken from dask's configuration, as in dask's own commands.
+
+    Parameters
+    ----------
+    ca_file, cert, key : str or None
+        Paths of PEM files: certificate authority, certificate, private key.
+    roles : tuple of str
+        Roles that the certificate is used for: "client", "worker", "scheduler".
+    """
+    if not (ca_file or cert or key):
+        return None
+    import dask
+    from distributed import Security
+
+    own = f"distributed.comm.tls.{roles[0]}"
+    ca_file = ca_file or dask.config.get("distributed.comm.tls.ca-file")
+    cert, key = cert or dask.config.get(f"{own}.cert"), key or dask.config.get(f"{own}.key")
+    if not ca_file or not cert:
+        missing = "--tls-cert" if ca_file else "--tls-ca-file"
+        raise click.UsageError(f"{missing} is wanted too: TLS needs a certificate and an authority")
+    _check_pair(cert, key)
+    files: dict[str, str | None] = {}
+    for role in roles:
+        files |= {f"tls_{role}_cert": cert, f"tls_{role}_key": key}
+    return Security(require_encryption=True, tls_ca_file=ca_file, **files)
+
+
+def has_certificate(security: Any) -> bool:
+    """Whether a client with this `Security` (None: dask's configuration) can use TLS."""
+    if security is None:
+        from distributed import Security
+
+        security = Security()
+    return bool(security.tls_ca_file and security.tls_client_cert)
+
+
+def refusal(security: Any, role: str = "client") -> str | None:
+    """Return why a peer would refuse the certificate of a role; None if it is accepted.
+
+    A TLS handshake in memory, whose other side has the same files: what it finds wrong (expired,
+    not yet valid, from another authority, for another purpose), any peer would find.
+    """
+    tls = security.get_tls_config_for_role(role)
+    server = security._get_tls_context(tls, ssl.Purpose.CLIENT_AUTH)
+    client = security._get_tls_context(tls, ssl.Purpose.SERVER_AUTH)
+    if role == "client":  # a client's certificate need not be valid for a server
+        client.verify_mode = ssl.CERT_NONE
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(down, up, server_side=False),
+        server.wrap_bio(up, down, server_side=True),
+    ]
+    try:
+        for _ in range(4):  # TLS 1.3 takes two turns per side, TLS 1.2 three
+            for end in ends:
+                _advance(end)
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    except ssl.SSLError as error:
+        return error.reason
+    return None
+
+
+def _advance(end: ssl.SSLObject) -> None:
+    """Continue a handshake until it needs data from the other side."""
+    try:
+        end.do_handshake()
+    except ssl.SSLWantReadError:
+        return
+
+
+def _check_pair(cert: str, key: str | None) -> None:
+    """Refuse a certificate or key that dask could not load; it would ask for a passphrase."""
+    holder = key or cert
+    try:
+        text = Path(holder).read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise click.UsageError(f"cannot read {holder}: {error.strerror}") from error
+    if "ENCRYPTED" in text:
+        raise click.UsageError(
+            f"the key in {holder} has a passphrase, which dask cannot ask for; "
+            "use a key without one, readable by its owner only"
+        )
+    if "PRIVATE KEY" not in text:
+        raise click.UsageError(f"there is no private key in {holder}; add --tls-key")
+    try:
+        ssl.create_default_context().load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        reason = getattr(error, "reason", None) or "not readable"
+        raise click.UsageError(f"{cert} and {holder} do not belong together: {reason}") from error

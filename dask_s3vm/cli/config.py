@@ -1,8 +1,8 @@
 """`--config FILE`: options of a command from a TOML file, and the file that repeats a run.
 
-Keys are the names of options, with - or _ in them, at the top or in the table of their group.
-Paths are relative to the file. What is wrong is refused by name: a run that ignored a mistyped
-key would be another run than the one that was wanted.
+Keys are the names of options, with - or _, at the top level or in the table of their group. Paths
+are relative to the file. An unknown key or a wrong value is an error: a run that ignored a
+misspelled key would not be the intended one.
 """
 
 import difflib
@@ -16,11 +16,12 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from dask_s3vm.cli.kinds import Place, is_local
+from dask_s3vm.cli.options import Place, is_local
 
-#: Groups of options: table -> what adds them to a command.
+#: Groups of options: table -> decorator that adds the options to a command.
 Groups = Mapping[str, Callable[..., Any]]
 
+#: Click type -> TOML types that it accepts, and their description.
 _KINDS: tuple[tuple[type, tuple[type, ...], str], ...] = (
     (click.types.BoolParamType, (bool,), "true or false"),
     (click.types.IntParamType, (int,), "a whole number"),
@@ -29,16 +30,17 @@ _KINDS: tuple[tuple[type, tuple[type, ...], str], ...] = (
     (click.Path, (str,), "a path as text"),
     (click.types.StringParamType, (str, int), "a text"),
 )
+#: TOML type -> its name in error messages.
 _NAMES = {str: "text", int: "whole number", float: "number", list: "list", bool: "truth value"}
 
 
 def key_of(parameter: click.Parameter) -> str:
-    """Return the key of a parameter: the name of its option, without dashes in front."""
+    """Return the TOML key of a parameter: the name of its option, without leading dashes."""
     return max(parameter.opts, key=len).lstrip("-").replace("_", "-")
 
 
 def names_of(add_options: Callable[..., Any]) -> list[str]:
-    """Names, as Python has them, of the options that a decorator adds."""
+    """Return the Python names of the options that a decorator adds."""
     return [str(parameter.name) for parameter in _parameters_of(add_options)]
 
 
@@ -48,26 +50,30 @@ def _parameters_of(add_options: Callable[..., Any]) -> list[click.Parameter]:
 
 
 def with_config(
-    ctx: click.Context, given: Mapping[str, Any], groups: Groups, left_out: tuple[str, ...]
+    ctx: click.Context, given: Mapping[str, Any], groups: Groups, excluded: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Fill in from the file of `--config` what the command line leaves open.
+    """Return the values of all parameters: those of the command line, then those of the file.
 
     Parameters
     ----------
-    ctx : of the command; knows what was typed.
-    given : values of all parameters, `config` among them: the file, or None.
-    groups : tables of the file.
-    left_out : parameters that a file cannot set.
+    ctx : click.Context
+        Of the command; knows which options are on the command line.
+    given : dict
+        Values of all parameters; `config` is the path of the file, or None.
+    groups : dict
+        Tables of the file.
+    excluded : tuple of str
+        Parameters that a file cannot set.
     """
     chosen = dict(given)
     path = given["config"]
     if path is None:
         return chosen
-    known = {key_of(p): p for p in ctx.command.params if p.name not in left_out}
+    known = {key_of(p): p for p in ctx.command.get_params(ctx) if p.name not in excluded}
     for key, value in _entries(path, known, groups):
         parameter = known[key]
         name = str(parameter.name)
-        found = _value(ctx, path, key, value, parameter)  # what is wrong is wrong, used or not
+        found = _value(ctx, path, key, value, parameter)  # checked even if it is not used
         typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if not typed or given[name] == ():
             chosen[name] = found
@@ -77,7 +83,7 @@ def with_config(
 def _entries(
     path: str, known: Mapping[str, click.Parameter], groups: Groups
 ) -> Iterator[tuple[str, Any]]:
-    """(key, value) of a file, in its order; refuses keys that are unknown, misplaced or twice."""
+    """Yield (key, value) of a file in order; unknown, misplaced and repeated keys are refused."""
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -97,7 +103,7 @@ def _entries(
                 raise click.UsageError(f"{path}: key {where!r} is not known{_near(key, known)}")
             if isinstance(inside, dict) and homes.get(key, table) != table:
                 raise click.UsageError(
-                    f"{path}: key {where!r} belongs into the table [{homes[key]}], or to the top"
+                    f"{path}: key {where!r} belongs in table [{homes[key]}], or at the top level"
                 )
             if key in seen:
                 raise click.UsageError(f"{path}: keys {seen[key]!r} and {where!r} are the same")
@@ -106,13 +112,14 @@ def _entries(
 
 
 def _near(word: str, known: Mapping[str, Any]) -> str:
+    """Suggest the known name that is most like a word; list all of them if none is."""
     known = {name: one for name, one in known.items() if not getattr(one, "hidden", False)}
     close = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(sorted(known))}"
 
 
 def _value(ctx: click.Context, path: str, key: str, value: Any, parameter: click.Parameter) -> Any:
-    """Check a value of the file, as strictly as TOML allows, and convert it."""
+    """Check the TOML type of a value, and convert it."""
     several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
     items = value if several and isinstance(value, list) else [value]
     found = [_one_value(ctx, path, key, item, parameter) for item in items]
@@ -137,6 +144,7 @@ def _one_value(
 
 
 def _wanted(kind: click.ParamType) -> tuple[tuple[type, ...], str]:
+    """Return the TOML types that an option accepts, and their description."""
     own = getattr(kind, "toml", None)
     if own is not None:
         return own, " or ".join(_NAMES[one] for one in own)
@@ -147,13 +155,23 @@ def _wanted(kind: click.ParamType) -> tuple[tuple[type, ...], str]:
 
 
 def effective(
-    ctx: click.Context, chosen: Mapping[str, Any], groups: Groups, left_out: tuple[str, ...]
+    ctx: click.Context, chosen: Mapping[str, Any], groups: Groups, excluded: tuple[str, ...]
 ) -> dict[str, dict[str, Any]]:
-    """Tables of a file that repeats a run: what was chosen, paths made absolute."""
-    known = {str(p.name): p for p in ctx.command.params}
+    """Return the tables of a file that repeats a run, with absolute paths.
+
+    Parameters
+    ----------
+    ctx, groups
+        See `with_config`.
+    chosen : dict
+        Values of all parameters.
+    excluded : tuple of str
+        Parameters that are not written.
+    """
+    known = {str(p.name): p for p in ctx.command.get_params(ctx)}
     tables: dict[str, dict[str, Any]] = {}
     for table, add in groups.items():
-        names = [name for name in names_of(add) if name not in left_out]
+        names = [name for name in names_of(add) if name not in excluded]
         entries = {
             key_of(known[name]): _absolute(chosen[name], known[name].type)
             for name in names
@@ -173,7 +191,7 @@ def _absolute(value: Any, kind: click.ParamType) -> Any:
 
 
 def to_toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """Write tables of texts, numbers, truth values and lists as TOML."""
+    """Write tables of strings, numbers, booleans and lists as TOML."""
     parts = []
     for table, entries in tables.items():
         lines = [f"[{table}]", *(f"{key} = {_literal(value)}" for key, value in entries.items())]
@@ -188,5 +206,5 @@ def _literal(value: Any) -> str:
         return f"[{', '.join(_literal(item) for item in value)}]"
     if isinstance(value, int | float):
         return repr(value)
-    # JSON and TOML quote alike, but for the one control character that JSON leaves bare
+    # JSON and TOML escape alike, except for the control character DEL
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""`dask-s3vm convert`: data files from one format to another, in parallel."""
+"""`dask-s3vm convert`: convert data files to another format, in parallel."""
 
 import time
 from dataclasses import fields
@@ -8,26 +8,37 @@ import click
 
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.data import data_options, read_rows
-from dask_s3vm.cli.errors import told_plainly
-from dask_s3vm.cli.progress import ProgressLine
-from dask_s3vm.cli.signals import resumable
-from dask_s3vm.cli.tables import show
+from dask_s3vm.cli.output import ProgressLine, show
+from dask_s3vm.cli.stopping import format_errors, resumable
 from dask_s3vm.io.formats import format_of, options_of, write_data
 from dask_s3vm.io.store import split_target
 
-#: Text per block: about half of it in binary form, a good size for a record batch.
+#: Default size of a block of text: its binary form, about half of it, suits a record batch.
 _BLOCKSIZE = "64 MiB"
 
 
 @click.command()
 @click.argument("data", nargs=-1, required=True)
 @click.argument("output")
-@click.option("--to", "to_format", metavar="FORMAT", help="Format of OUTPUT; default: its ending.")
-@click.option("--known-labels", metavar="A,B,...", help="Any other label is an error.")
-@click.option("--unlabeled", help="Label of rows without one: null, or none to be written.")
-@click.option("--overwrite", is_flag=True, help="Replace OUTPUT if it is there.")
+@click.option(
+    "--to",
+    "to_format",
+    metavar="FORMAT",
+    help="Format of OUTPUT [default: from the file name].",
+)
+@click.option(
+    "--known-labels",
+    metavar="A,B,...",
+    help="Labels that may occur; any other label is an error [default: all].",
+)
+@click.option(
+    "--unlabeled",
+    help="Label for rows without one: for null labels that are read, or for all rows of svmlight "
+    "text that is written without labels.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace OUTPUT if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
 @data_options
 @cluster_options
 def convert(
@@ -43,18 +54,18 @@ def convert(
 ) -> None:
     """Write the rows of DATA (files, globs, folders) to OUTPUT, in another format.
 
-    With a slash at its end, OUTPUT is a folder with one file per block. It appears when it is
-    complete. If the command is interrupted, the same command goes on where it was: finished parts
-    wait in .OUTPUT.partial beside OUTPUT.
+    If OUTPUT ends with a slash it is a folder with one file per block. OUTPUT appears when it is
+    complete. After an interruption, the same command resumes: finished parts are saved in
+    .OUTPUT.partial next to OUTPUT.
     """
     began = time.perf_counter()
     where = {field.name: given.pop(field.name) for field in fields(ClusterOptions)}
-    again = resumable(lambda: True, "the same command goes on from there")
-    with told_plainly(), again, ProgressLine("converting", quiet) as progress:
+    stopping = resumable(lambda: True, "run the same command again to resume")
+    with format_errors(), stopping, ProgressLine("converting", quiet) as progress:
         target = format_of(output.rstrip("/"), to_format)
         home, name = split_target(output)
         if home.exists(name) and not overwrite:
-            raise FileExistsError(f"{output} exists already; --overwrite replaces it")
+            raise FileExistsError(f"{output} exists already; add --overwrite to replace it")
         source = format_of(list(data), given.get("format"))
         reading, writing = _own_options(source, target, known_labels, unlabeled)
         if "blocksize" in options_of(source.load("reader")):
@@ -82,7 +93,7 @@ def convert(
 def _own_options(
     source: Any, target: Any, known_labels: str | None, unlabeled: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return options for the reader and the writer; refuse those that would have no effect."""
+    """Return the options of the reader and of the writer; an option without effect is refused."""
     reading: dict[str, Any] = {"unlabeled": None}
     writing: dict[str, Any] = {}
     if known_labels is not None:
@@ -100,7 +111,7 @@ def _own_options(
 
 
 def _word(text: str) -> int | float | str:
-    """Read a label: a whole number, a number, or a word."""
+    """Read a label: an integer, a number, or a word."""
     for kind in (int, float):
         try:
             return kind(text)

@@ -1,91 +1,107 @@
-"""Options about input files, and the rows that they name."""
+"""Options that describe the input files, and reading the rows and labels of these files."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import click
 import numpy as np
 
-from dask_s3vm.cli.kinds import Place
+from dask_s3vm.cli.methods import mark_of
+from dask_s3vm.cli.options import COLUMN, Place, add_options
+from dask_s3vm.cli.stopping import BadData
 
-#: Formats by name; they are imported when first used, and help should be quick.
+#: Names of formats. `io.formats` has the formats themselves; importing it would slow down `--help`.
 FORMATS = ("arrow", "csv", "kdd99", "letters", "npy", "npz", "parquet", "rcv1", "svmlight")
+
+#: Formats of tables, whose readers return an encoder too -> function of `dask_s3vm.io`.
+_TABLE_READERS = {"csv": "read_table", "kdd99": "read_kdd99", "letters": "read_letters"}
 
 #: Option -> parameter of readers, where the names differ.
 _PARAMETERS = {"label_column": "label"}
-_SEVERAL = ("positive", "categorical", "numeric", "drop")
+
+#: Options that can be repeated.
+_REPEATABLE = ("positive", "categorical", "numeric", "drop")
+
+#: Labels in text files of SVMlin: two classes, and 0 for rows without a label.
+_SVMLIN = (-1, 0, 1)
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add options that say what the files are, and what of them is wanted."""
+    """Add the options that describe the files and select what is read from them."""
     options = [
-        click.option("--format", type=click.Choice(FORMATS), help="Default: by the file's ending."),
-        click.option(
-            "--n-features",
-            type=click.IntRange(1),
-            help="Columns of svmlight text, if not to be found from the file.",
-        ),
-        click.option(
-            "--zero-based",
-            type=click.Choice(["auto", "yes", "no"]),
-            default="auto",
-            help="Whether svmlight columns count from 0; auto: if a column 0 occurs.",
-        ),
-        click.option("--blocksize", help="Text per block; default 16 MiB."),
-        click.option("--label-column", help="Label of csv: name or number, -1 the last; `none`."),
-        click.option(
-            "--positive", multiple=True, help="Label of class 1, the others being 0; repeatable."
-        ),
-        click.option("--categorical", multiple=True, help="Csv column of categories; repeatable."),
-        click.option("--numeric", multiple=True, help="Csv column of numbers; repeatable."),
-        click.option("--drop", multiple=True, help="Csv column to leave out; repeatable."),
+        click.option("--format", type=click.Choice(FORMATS),
+                     help="Format of the files [default: from the file name]."),
+        click.option("--n-features", type=click.IntRange(1),
+                     help="Number of columns of svmlight text [default: from the file]."),
+        click.option("--zero-based", type=click.Choice(["auto", "yes", "no"]), default="auto",
+                     help="Whether svmlight column numbers start at 0 "
+                          "[default: auto, yes if a column 0 occurs]."),
+        click.option("--blocksize",
+                     help="Bytes of text per block, for example 64MiB "
+                          "[default: 16 MiB; convert: 64 MiB]."),
+        click.option("--label-column",
+                     help="Label column of csv: its name, its number (-1: the last), or `none`."),
+        click.option("--positive", multiple=True,
+                     help="Label of class 1, all other labels being class 0; repeatable "
+                          "[default: each label is a class]."),
+        click.option("--categorical", multiple=True,
+                     help="Csv column of categories; repeatable [default: from the values]."),
+        click.option("--numeric", multiple=True,
+                     help="Csv column of numbers; repeatable [default: from the values]."),
+        click.option("--drop", multiple=True, help="Csv column to ignore; repeatable."),
         click.option("--scale", type=click.Choice(["unit", "maxabs", "std", "none"]),
-                     help="Of csv numbers; default unit, kdd99 std. See TableEncoder."),
+                     help="Scaling of numeric csv columns, see TableEncoder "
+                          "[default: unit; kdd99: std]."),
         click.option("--missing", type=click.Choice(["error", "zero"]),
-                     help="What to do about empty csv fields; default error."),
-        click.option("--header/--no-header", default=None, help="Of csv; default: by its look."),
-        click.option("--delimiter", help="Of csv; default a comma."),
-        click.option("--topics", type=Place(), help="File of topics (rcv1)."),
-        click.option("--topic", help="Topic that is class 1 (rcv1); default CCAT."),
+                     help="What to do about empty csv fields [default: error]."),
+        click.option("--header/--no-header", default=None,
+                     help="Whether the first line of csv names the columns "
+                          "[default: yes if no field in it is a number or empty]."),
+        click.option("--delimiter", help="Delimiter of csv fields [default: a comma]."),
+        click.option("--topics", type=Place(),
+                     help="File of the topics of rcv1 [default: none, no labels]."),
+        click.option("--topic", help="Topic of rcv1 that is class 1 [default: CCAT]."),
     ]  # fmt: skip
-    return _with(command, options)
+    return add_options(command, options)
 
 
 def training_data_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `data_options`, and --label-rows and --label-seed."""
+    """Add `data_options`, --label-rows and --label-seed."""
     options = [
-        click.option(
-            "--label-rows",
-            type=click.IntRange(2),
-            help="Hide all labels but so many, drawn at random; tell the error on those hidden.",
-        ),
-        click.option("--label-seed", type=click.IntRange(0), help="Of that draw; default 0."),
-    ]
-    return _with(data_options(command), options)
+        click.option("--label-rows", type=click.IntRange(2),
+                     help="Hide all labels but this many, drawn at random, and report the error on "
+                          "the hidden ones [default: hide none]."),
+        click.option("--label-seed", type=click.IntRange(0),
+                     help="Seed of the draw of --label-rows [default: 0]."),
+    ]  # fmt: skip
+    return add_options(data_options(command), options)
 
 
-def _with(command: Callable[..., Any], options: list[Any]) -> Callable[..., Any]:
-    for option in reversed(options):
-        command = option(command)
-    return command
+def split_options(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split the values of options into those of `data_options` and all others."""
+    names = {parameter.name for parameter in click.command()(data_options(lambda: None)).params}
+    return (
+        {name: value for name, value in given.items() if name in names},
+        {name: value for name, value in given.items() if name not in names},
+    )
 
 
 @dataclass
 class Rows:
-    """What files hold; unpacks as (X, y).
+    """Rows and labels of files; unpacks as (X, y).
 
     Attributes
     ----------
     X, y : array
-        Rows and labels; y is None where there are none.
+        Rows and labels; y is None if there are no labels.
     encoder : TableEncoder or None
-        What made rows of tables, to be kept with a model.
+        Encoder of the tables, to be saved with a model.
     truth : array or None
-        All labels, where some were hidden.
+        All labels, if some of them were hidden.
     mark : object
-        Stands in y for a label that is hidden.
+        Mark of the hidden labels in y.
     """
 
     X: Any
@@ -97,20 +113,20 @@ class Rows:
     def __iter__(self) -> Iterator[Any]:
         return iter((self.X, self.y))
 
-    def keep_encoder(self, estimator: Any) -> None:
-        """Leave the encoder with a model, which then encodes other tables alike."""
+    def attach_encoder(self, estimator: Any) -> None:
+        """Attach the encoder to a model, so that other tables are encoded in the same way."""
         if self.encoder is not None:
             estimator.encoder_ = self.encoder
 
     def hidden_error(self, estimator: Any) -> dict[str, Any]:
-        """Rows whose labels were hidden, and the share that the model gets wrong; {} if none."""
+        """Return the number of hidden labels and the error on them; {} if none were hidden."""
         if self.truth is None:
             return {}
         import dask
 
         hidden = self.y == self.mark
         wrong = (estimator.predict(self.X) != self.truth) & hidden
-        # together: so every block is read once
+        # computed together, so that each block is read once
         count, errors = dask.compute(hidden.sum(), wrong.sum())
         return {"hidden_rows": int(count), "hidden_error_%": 100.0 * int(errors) / int(count)}
 
@@ -123,20 +139,25 @@ def read_rows(
     unlabeled: Any = -1,
     **options: Any,
 ) -> Rows:
-    """Read files, on the current cluster.
+    """Read files on the current cluster.
 
     Parameters
     ----------
-    paths : files of one format.
-    encoder : TableEncoder of a model, for tables.
-    labels : whether labels are wanted.
-    unlabeled : mark of rows without label.
-    **options : those of `data_options` or `training_data_options`.
+    paths : tuple of str
+        Files of one format.
+    encoder : TableEncoder or None
+        Encoder of a model, for tables.
+    labels : bool
+        Whether to read labels.
+    unlabeled : object
+        Mark of rows without a label.
+    **options
+        Values of `data_options` or `training_data_options`.
     """
     from dask_s3vm.io.formats import format_of
 
-    hiding = options.pop("label_rows", None), options.pop("label_seed", None)
-    if hiding[0] is None and hiding[1] is not None:
+    n_labels, seed = options.pop("label_rows", None), options.pop("label_seed", None)
+    if n_labels is None and seed is not None:
         raise click.UsageError("--label-seed has no effect without --label-rows")
     name = options.pop("format", None)
     if name is None and encoder is not None:
@@ -147,41 +168,95 @@ def read_rows(
     rows = _read(form, paths, given, encoder, labels, unlabeled)
     if positive is not None and rows.encoder is None and rows.y is not None:
         rows.y = _two_classes(rows.y, positive, unlabeled)
-    if hiding[0] is not None:
-        rows = _hide(rows, hiding[0], hiding[1] or 0)
+    if n_labels is not None:
+        rows = _hide(rows, n_labels, seed or 0)
     return rows
 
 
 def rows_for(
     estimator: Any, paths: tuple[str, ...], options: dict[str, Any], labels: bool = True
 ) -> Rows:
-    """Read rows that a model is to be tried on: encoded, and of the width, that it wants."""
+    """Read rows for a model, with its encoder and its number of columns."""
     from dask_s3vm.io.formats import format_of
 
     encoder = getattr(estimator, "encoder_", None)
     if encoder is None and options.get("n_features") is None:
-        wide = format_of(list(paths), options.get("format")).name in ("svmlight", "rcv1")
-        options = options | {"n_features": estimator.n_features_in_ if wide else None}
+        is_text = format_of(list(paths), options.get("format")).name in ("svmlight", "rcv1")
+        options = options | {"n_features": estimator.n_features_in_ if is_text else None}
     mark = getattr(estimator, "unlabeled", -1)
     return read_rows(paths, encoder=encoder, labels=labels, unlabeled=mark, **options)
 
 
-def split_options(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tell options of `data_options` from all others."""
-    names = {parameter.name for parameter in click.command()(data_options(lambda: None)).params}
-    return (
-        {name: value for name, value in given.items() if name in names},
-        {name: value for name, value in given.items() if name not in names},
-    )
+def column_of(labels: str | None) -> str | None:
+    """Return the name of the column in `--labels column:NAME`, or None."""
+    return labels[len(COLUMN) :] if labels is not None and labels.startswith(COLUMN) else None
+
+
+def check_label_options(chosen: Mapping[str, Any]) -> None:
+    """Refuse options about labels that contradict each other or have no effect."""
+    labels = chosen["labels"]
+    if labels is None:
+        return
+    if chosen["label_column"] is not None:
+        raise click.UsageError("--labels and --label-column both say where the labels are")
+    if column_of(labels) is not None:
+        return
+    for name in ("positive", "label_rows"):
+        if chosen[name]:
+            flag = name.replace("_", "-")
+            raise click.UsageError(f"--{flag} has no effect on the labels of a --labels file")
+
+
+def separate_labels(
+    labels: str, unlabeled: str | None, say: Callable[[str], None]
+) -> tuple[np.ndarray, Any]:
+    """Read the file of `--labels`; returns the labels and the mark of unlabeled rows.
+
+    The mark is `--unlabeled`. Its default is -1 for an .npy file, as everywhere in this package,
+    and 0 for a text file, as in SVMlin. In a text file with labels other than -1, 0 and 1, 0 may be
+    a class: `--unlabeled` is required then.
+    """
+    from dask_s3vm.io.label_files import read_labels
+
+    found = read_labels(labels)
+    if unlabeled is not None:
+        return found, mark_of(unlabeled)
+    if labels.lower().endswith(".npy"):
+        return found, -1
+    values = np.unique(found)
+    if found.dtype.kind == "U":
+        raise BadData(
+            f"{labels} has labels that are words ({_some(values)}): add --unlabeled with the label "
+            "that marks unlabeled rows, or `none`"
+        )
+    if not set(values.tolist()) <= set(_SVMLIN):
+        raise BadData(
+            f"{labels} has labels beyond -1, 0 (unlabeled) and +1 ({_some(values)}): add "
+            "--unlabeled with the label that marks unlabeled rows, or `none`"
+        )
+    count = int(np.count_nonzero(found == 0))
+    say(f"{labels}: {count:,} of {len(found):,} rows are 0, unlabeled (--unlabeled changes that)")
+    return found, 0
+
+
+def check_length(labels: np.ndarray, rows: float, name: str) -> None:
+    """Refuse labels whose number differs from that of the rows, if that is known (not NaN)."""
+    if not np.isnan(rows) and len(labels) != rows:
+        raise BadData(f"{name} has {len(labels):,} labels, but there are {int(rows):,} rows")
+
+
+def _some(values: np.ndarray) -> str:
+    shown = ", ".join(str(value) for value in values[:6].tolist())
+    return shown + (", ..." if len(values) > 6 else "")
 
 
 def _given(options: dict[str, Any], labels: bool) -> dict[str, Any]:
-    """Options that were given, under the names that readers have for them."""
+    """Return the options that were given, by the names of the readers' parameters."""
     given: dict[str, Any] = {}
     for name, value in options.items():
         if value is None or value == () or (name == "zero_based" and value == "auto"):
             continue
-        given[_PARAMETERS.get(name, name)] = list(value) if name in _SEVERAL else value
+        given[_PARAMETERS.get(name, name)] = list(value) if name in _REPEATABLE else value
     if "zero_based" in given:
         given["zero_based"] = given["zero_based"] == "yes"
     if "label" in given:
@@ -193,7 +268,7 @@ def _given(options: dict[str, Any], labels: bool) -> dict[str, Any]:
 
 
 def _column(text: str) -> Any:
-    """A column's name, or its number; False for `none`."""
+    """Read --label-column: the name of a column, its number, or False for `none`."""
     if text.lower() == "none":
         return False
     try:
@@ -205,13 +280,13 @@ def _column(text: str) -> Any:
 def _read(
     form: Any, paths: tuple[str, ...], given: dict[str, Any], encoder: Any, labels: bool, mark: Any
 ) -> Rows:
-    """Call the reader of a format with the options that it has; refuse others."""
+    """Call the reader of a format; an option that the reader does not have is refused."""
     import dask_s3vm.io
     from dask_s3vm.io.formats import options_of
 
-    encoding = {"csv": "read_table", "kdd99": "read_kdd99", "letters": "read_letters"}
+    is_table = form.name in _TABLE_READERS
     reader: Any = (
-        getattr(dask_s3vm.io, encoding[form.name]) if form.name in encoding else form.load("reader")
+        getattr(dask_s3vm.io, _TABLE_READERS[form.name]) if is_table else form.load("reader")
     )
     known = options_of(reader)
     if "known_labels" in given and "classes" in known:
@@ -224,7 +299,7 @@ def _read(
                 f"--{option.replace('_', '-')} has no effect with --format {form.name}"
             )
     more: dict[str, Any] = {name: value for name, value in given.items() if name in known}
-    if form.name not in encoding:
+    if not is_table:
         in_memory = form.name == "npz" and len(paths) == 1 and os.path.isfile(paths[0])
         if "block" in known and not in_memory:
             more["block"] = "scipy"
@@ -232,7 +307,7 @@ def _read(
             more.setdefault("blocksize", "16 MiB")
         if "has_labels" in known and not labels:
             more["has_labels"] = "auto"
-        if "unlabeled" in known:  # in place of labels that are null
+        if "unlabeled" in known:  # replaces labels that are null
             more["unlabeled"] = mark
         X, y = reader(list(paths) if len(paths) > 1 else paths[0], **more)
         return Rows(X, y, mark=mark)
@@ -245,7 +320,7 @@ def _read(
 
 
 def _two_classes(y: Any, positive: list[str], mark: Any) -> Any:
-    """Labels as 1 and 0, where y is not from a table; the mark stays."""
+    """Return labels 1 and 0 by --positive; the mark of unlabeled rows stays."""
     import dask.array as da
 
     if hasattr(y, "dask"):
@@ -262,13 +337,13 @@ def _is_positive(y: np.ndarray, positive: list[str], mark: Any) -> np.ndarray:
 
 
 def _hide(rows: Rows, count: int, seed: int) -> Rows:
-    """Hide all labels but so many; words by way of their numbers."""
+    """Hide all labels but `count`; labels that are words are hidden by their numbers."""
     import dask.array as da
 
     from dask_s3vm.datasets import hide_labels
 
     if rows.y is None:
-        raise ValueError("--label-rows hides labels, but there are none")
+        raise ValueError("--label-rows hides labels, but the files have none")
     y = rows.y
     mark = -1 if rows.mark is None else rows.mark
     if y.dtype.kind in "iuf":
@@ -276,12 +351,12 @@ def _hide(rows: Rows, count: int, seed: int) -> Rows:
         return Rows(rows.X, few, rows.encoder, truth=y, mark=mark)
     lazy = hasattr(y, "dask")
     classes = np.unique(da.unique(y).compute() if lazy else y)
-    held = np.append(classes, np.array([str(mark)]))
+    words = np.append(classes, np.array([str(mark)]))
     if str(mark) in classes:
-        raise ValueError(f"some labels are {str(mark)!r}, the mark of rows without one, already")
+        raise ValueError(f"{str(mark)!r} marks unlabeled rows, but is also a label of the files")
     numbers = y.map_blocks(_numbers, classes, dtype=np.int64) if lazy else _numbers(y, classes)
     few = hide_labels(numbers, count, unlabeled=-1, random_state=seed)
-    few = few.map_blocks(_names, held, dtype=held.dtype) if lazy else _names(few, held)
+    few = few.map_blocks(_names, words, dtype=words.dtype) if lazy else _names(few, words)
     return Rows(rows.X, few, rows.encoder, truth=y, mark=str(mark))
 
 
@@ -289,5 +364,5 @@ def _numbers(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.searchsorted(classes, y).astype(np.int64)
 
 
-def _names(numbers: np.ndarray, held: np.ndarray) -> np.ndarray:
-    return held[numbers]  # -1 is the last: the mark
+def _names(numbers: np.ndarray, words: np.ndarray) -> np.ndarray:
+    return words[numbers]  # number -1 is the last word: the mark

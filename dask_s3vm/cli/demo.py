@@ -1,4 +1,4 @@
-"""`dask-s3vm demo`: a data set, a training and a result to look at; no file, no network."""
+"""`dask-s3vm demo`: train on a generated data set and show the errors; needs no file."""
 
 import time
 from typing import Any
@@ -6,27 +6,43 @@ from typing import Any
 import click
 
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
-from dask_s3vm.cli.errors import told_plainly
-from dask_s3vm.cli.tables import Row, show
+from dask_s3vm.cli.output import Row, show
+from dask_s3vm.cli.stopping import format_errors
 
 
 @click.command()
-@click.option("--rows", type=click.IntRange(100), default=20_000, show_default=True)
-@click.option("--features", type=click.IntRange(2), default=47_236, show_default=True)
-@click.option("--labels", type=click.IntRange(2), default=100, show_default=True)
+@click.option(
+    "--rows", type=click.IntRange(100), default=20_000, show_default=True, help="Number of rows."
+)
+@click.option(
+    "--features",
+    type=click.IntRange(2),
+    default=47_236,
+    show_default=True,
+    help="Number of columns.",
+)
+@click.option(
+    "--labels",
+    type=click.IntRange(2),
+    default=100,
+    show_default=True,
+    help="Number of labeled rows.",
+)
 @click.option("--lam", type=float, default=1e-3, show_default=True, help="Regularization.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the data."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @cluster_options
 def demo(
     rows: int, features: int, labels: int, lam: float, seed: int, as_json: bool, **where: Any
 ) -> None:
-    """Train on text-like rows, a few of them labeled, with and without the unlabeled ones.
+    """Train on text-like rows, few of them labeled, with and without the unlabeled rows.
 
-    A fifth of the rows is held out to measure the error. The last line shows what the supervised
-    SVM makes of it when all labels are known.
+    A fifth of the rows is held out to measure the error. The last line of the table is the
+    supervised SVM with all labels known.
     """
-    with told_plainly(), running_on(ClusterOptions(**where)):
+    with format_errors(), running_on(ClusterOptions(**where)):
         table = _train_all(rows, features, labels, lam, seed)
     if not as_json:
         click.echo(f"text-like rows: {rows:,} x {features:,}, a fifth held out; lam {lam:g}\n")
@@ -54,7 +70,7 @@ def _train_all(rows: int, features: int, n_labels: int, lam: float, seed: int) -
 
 
 def _case(model: Any, X: Any, labels: Any, n_labels: int, test: Any, truth: Any) -> Row:
-    """Train, and measure the error on the rows held out."""
+    """Train a model, and measure its error on the held-out rows."""
     began = time.perf_counter()
     model.fit(X, labels)
     seconds = time.perf_counter() - began
@@ -65,7 +81,7 @@ def _case(model: Any, X: Any, labels: Any, n_labels: int, test: Any, truth: Any)
         "labels": n_labels,
         "error_%": round(100 * float(wrong), 2),
         "objective": model.objective_,
-        "newton": model.n_iter_,
+        "iterations": model.n_iter_,
         "cg": sum(row["cg_steps"] for row in model.history_),
         "seconds": round(seconds, 2),
     }

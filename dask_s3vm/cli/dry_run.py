@@ -1,4 +1,4 @@
-"""`dask-s3vm train --dry-run`: what a fit would need, without making it."""
+"""`dask-s3vm train --dry-run`: estimate memory, rounds and time of a fit without running it."""
 
 import time
 from collections.abc import Mapping
@@ -10,8 +10,7 @@ import numpy as np
 from dask.utils import format_bytes
 
 from dask_s3vm import _config
-from dask_s3vm.cli.methods import METHODS
-from dask_s3vm.cli.tables import show
+from dask_s3vm.cli.output import show
 from dask_s3vm.engine import estimate, memory
 from dask_s3vm.engine.blocks import make_block, opened, row_count, slice_rows
 from dask_s3vm.engine.ingest import is_dask, survey
@@ -19,17 +18,16 @@ from dask_s3vm.engine.workers import worker_limits, worker_threads
 from dask_s3vm.exceptions import MemoryShortError
 from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.rows import load_pair, new_pair
-from dask_s3vm.methods.expected import STATE_BYTES, expected_rounds
 
-#: Seconds that a round takes beside its pass: on one machine, with workers or without.
+#: Seconds of a round without its pass, on one machine: with workers (True) and without (False).
 LATENCY = {True: 0.004, False: 0.0005}
 
-#: Rows of which a pass is timed.
+#: Number of rows for timing a pass.
 _TIMED_ROWS = 20_000
 
 
 def dry_run(estimator: Any, X: Any, y: Any, client: Any, as_json: bool = False) -> None:
-    """Read the data once, block by block, and print what a fit needs."""
+    """Read the data once, block by block, and print what a fit would need."""
     row = estimate_fit(estimator, X, y, client)
     if as_json:
         show([row], as_json=True)
@@ -40,11 +38,11 @@ def dry_run(estimator: Any, X: Any, y: Any, client: Any, as_json: bool = False) 
 
 
 def estimate_fit(estimator: Any, X: Any, y: Any, client: Any) -> dict[str, Any]:
-    """Return the estimate as plain numbers, by name."""
-    method = _method_of(estimator)
-    facts = survey(X, y)
-    size = _with_kernel(estimate.DataSize.of(facts), estimator)
-    n_problems = _problem_count(facts, y, estimator.unlabeled)
+    """Return the estimate: name -> plain number or text."""
+    method = estimator.facts
+    found = survey(X, y)
+    size = _with_kernel(estimate.DataSize.of(found), estimator)
+    n_problems = _problem_count(found, y, estimator.unlabeled)
     here = client is None or size.nbytes <= _config.local_bytes()
     if here:
         threads = {"here": _config.local_threads()}
@@ -53,15 +51,15 @@ def estimate_fit(estimator: Any, X: Any, y: Any, client: Any) -> dict[str, Any]:
         threads = worker_threads(client)
         limits = worker_limits(client, threads)
     mapped = estimate.stays_mapped(size, limits, threads)
-    need = estimate.need(size, STATE_BYTES[method], threads, mapped)
-    rounds = expected_rounds(method, getattr(estimator, "lam", 1e-3), n_problems)
+    need = estimate.need(size, method.row_bytes, threads, mapped)
+    rounds = method.expected_rounds(getattr(estimator, "lam", 1e-3), n_problems)
     passing = size.n_entries * _entry_seconds(X) / sum(threads.values())
     seconds = [count * (passing + LATENCY[not here]) for count in rounds]
     return {
         "rows": size.n_rows,
         "features": size.n_features,
         "nonzeros": size.n_entries,
-        "method": method,
+        "method": method.name,
         "rows_in": "files" if mapped else "memory",
         "workers": 0 if here else len(threads),
         "threads": sum(threads.values()),
@@ -77,12 +75,8 @@ def estimate_fit(estimator: Any, X: Any, y: Any, client: Any) -> dict[str, Any]:
     }
 
 
-def _method_of(estimator: Any) -> str:
-    return {name: method for method, name in METHODS.items()}[type(estimator).__name__]
-
-
 def _with_kernel(size: estimate.DataSize, estimator: Any) -> estimate.DataSize:
-    """Size of the features that a kernel makes of the rows."""
+    """Return the size of the kernel features of the rows."""
     if getattr(estimator, "kernel", "linear") == "linear":
         return size
     width = min(estimator.n_components or size.n_rows, size.n_rows)
@@ -91,7 +85,7 @@ def _with_kernel(size: estimate.DataSize, estimator: Any) -> estimate.DataSize:
 
 
 def _problem_count(facts: list[Any], y: Any, mark: Any) -> int:
-    """How many problems are solved: one for two classes, else one per class."""
+    """Return the number of problems: one for two classes, else one per class."""
     found = [fact.labels for fact in facts if fact.labels is not None]
     labels = np.unique(np.concatenate(found)) if found else np.unique(np.asarray(y))
     n_classes = np.count_nonzero(labels != mark) if mark is not None else len(labels)
@@ -99,7 +93,7 @@ def _problem_count(facts: list[Any], y: Any, mark: Any) -> int:
 
 
 def _entry_seconds(X: Any) -> float:
-    """Time that one stored entry takes in a pass: of the first rows, on one thread."""
+    """Return the seconds per stored entry of a pass, timed on the first rows with one thread."""
     first = X.blocks[0].compute() if is_dask(X) else X
     rows = make_block(first[:_TIMED_ROWS], narrow=False).rows
     rows = opened(slice_rows(rows, 0, min(_TIMED_ROWS, row_count(rows))))

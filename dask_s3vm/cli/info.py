@@ -1,4 +1,4 @@
-"""`dask-s3vm info`: what a cluster is made of, and whether its parts fit together."""
+"""`dask-s3vm info`: the parts of a cluster, and whether their versions agree."""
 
 import asyncio
 import time
@@ -8,10 +8,10 @@ import click
 
 from dask_s3vm import _config
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
-from dask_s3vm.cli.errors import told_plainly
-from dask_s3vm.cli.tables import Row, show
+from dask_s3vm.cli.output import Row, show
+from dask_s3vm.cli.stopping import format_errors
 
-#: Must be the same everywhere: results travel between these as Python objects.
+#: Packages whose versions must agree: results are sent as pickled Python objects.
 PACKAGES = ("python", "dask-s3vm", "dask", "distributed", "numpy", "scipy", "numba", "cloudpickle")
 
 
@@ -19,18 +19,18 @@ PACKAGES = ("python", "dask-s3vm", "dask", "distributed", "numpy", "scipy", "num
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @cluster_options
 def info(as_json: bool, **where: Any) -> None:
-    """Show scheduler, workers, threads, memory, versions and TLS; what to look at first.
+    """Show scheduler, workers, threads, memory, versions and TLS of a cluster.
 
-    `direct` is the time of a call from here straight to a worker; where there is none, rounds go
-    through the scheduler, which takes longer. Exit code 1 if versions differ.
+    The column `direct` is the time of a direct call from here to a worker. If it is `no`, calls go
+    through the scheduler, which takes longer. The exit code is 1 if versions differ.
     """
-    with told_plainly(), running_on(ClusterOptions(**where)) as client:
+    with format_errors(), running_on(ClusterOptions(**where)) as client:
         if client is None:
             raise click.UsageError(
-                "info looks at a cluster: say which one with --scheduler ADDR or --scheduler-file "
-                "F, or have one started with --nworkers N"
+                "info needs a cluster: give --scheduler ADDR or --scheduler-file FILE, or start "
+                "one with --nworkers N"
             )
-        found = client.get_versions(packages=list(PACKAGES[1:]))  # python is always told
+        found = client.get_versions(packages=list(PACKAGES[1:]))  # python is always included
         workers = client.scheduler_info(n_workers=-1)["workers"]
         seconds = client.sync(_call_directly, client, sorted(workers))
         table = _table(client.scheduler.address, workers, found, seconds)
@@ -45,7 +45,7 @@ def info(as_json: bool, **where: Any) -> None:
 def _table(
     scheduler: str, workers: dict[str, Any], found: dict[str, Any], seconds: dict[str, Any]
 ) -> list[Row]:
-    """One row for the client, the scheduler, and each worker."""
+    """Return one row for the client, the scheduler, and each worker."""
     rows = [
         _row("client", "", found["client"], "", "", ""),
         _row("scheduler", scheduler, found["scheduler"], "", "", ""),
@@ -78,7 +78,7 @@ def _version(facts: dict[str, Any], name: str) -> str:
 
 
 def _differences(found: dict[str, Any]) -> list[str]:
-    """One line per package that is not the same everywhere."""
+    """Return one line for each package whose versions differ."""
     parts = {"the client": found["client"], "the scheduler": found["scheduler"]}
     parts |= {f"worker {address}": facts for address, facts in sorted(found["workers"].items())}
     lines = []
@@ -87,8 +87,8 @@ def _differences(found: dict[str, Any]) -> list[str]:
         for part, facts in parts.items():
             holders.setdefault(_version(facts, name), []).append(part)
         if len(holders) > 1:
-            told = [f"{version} on {_some(who)}" for version, who in holders.items()]
-            lines.append(f"{name} differs: {', '.join(told)}")
+            found_on = [f"{version} on {_some(who)}" for version, who in holders.items()]
+            lines.append(f"{name} differs: {', '.join(found_on)}")
     return lines
 
 
@@ -97,7 +97,7 @@ def _some(names: list[str]) -> str:
 
 
 async def _call_directly(client: Any, addresses: list[str]) -> dict[str, float | None]:
-    """Seconds of a call to each worker, without the time to connect; None: cannot be reached."""
+    """Return the seconds of a call to each worker, connecting excluded; None: not reachable."""
 
     async def one(address: str) -> float | None:
         rpc = client.rpc(address)

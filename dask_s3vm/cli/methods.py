@@ -1,99 +1,29 @@
-"""The methods that `train` knows, and their options: all that estimators have, in one table."""
+"""The methods that `train` knows, and their options: what `parameters` says of them."""
 
-import inspect
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
+from importlib.metadata import entry_points
+from numbers import Integral
 from typing import Any
 
 import click
 
-from dask_s3vm.cli.kernel import count_or_all, kernel_parameters
-from dask_s3vm.cli.kinds import Numbers, Renamed, Word, YesNo
+from dask_s3vm.cli.options import Numbers, Renamed, Word, YesNo, count_or_all, kernel_parameters
+from dask_s3vm.parameters.fields import Between, OneOf, parameters_of
+from dask_s3vm.parameters.methods import METHODS, estimator_of
+from dask_s3vm.parameters.shared import KernelParameters, LeastSquaresKernel, RunParameters
 
-#: Method -> its estimator. An option has an effect if the estimator has the parameter.
-METHODS = {
-    "l2svm": "L2SVM",
-    "tsvm": "TSVM",
-    "da": "DAS3VM",
-    "qn": "QNS3VM",
-    "rlsc": "RLSC",
-    "s2rlsc": "S2RLSC",
-    "star": "STARSVM",
-    "qp": "QPS3VM",
-    "sqp": "SubmodularS3VM",
+#: Parameters that are options of other groups, or that a command has no use for.
+_NOT_HERE = {
+    "unlabeled",
+    "warm_start",
+    *KernelParameters.__dataclass_fields__,
+    *RunParameters.__dataclass_fields__,
 }
 
-#: Options of kernels that some methods want without one too.
-_WITHOUT_KERNEL = {
-    "rlsc": ("n_components", "seed"),
-    "s2rlsc": ("n_components", "seed"),
-    "qp": ("seed",),
-}
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option that is a parameter of estimators.
-
-    kind : click's type of the value; bool makes a pair --NAME/--no-NAME.
-    parameter : name of the estimator's parameter, where it is not that of the option.
-    """
-
-    name: str
-    kind: Any
-    help: str
-    parameter: str = ""
-
-    @property
-    def key(self) -> str:
-        """The name as Python has it."""
-        return self.name.replace("-", "_")
-
-    @property
-    def target(self) -> str:
-        """The estimator's parameter."""
-        return self.parameter or self.key
-
-    def add_to(self, command: Callable[..., Any]) -> Callable[..., Any]:
-        """Add it to a command."""
-        if self.kind is bool:
-            pair = f"--{self.name}/--no-{self.name}"
-            return click.option(pair, self.key, default=None, help=self.help)(command)
-        return click.option(f"--{self.name}", self.key, type=self.kind, help=self.help)(command)
-
-
-def _choice(*names: str) -> click.Choice:
-    return click.Choice(names)
-
-
-OPTIONS = (
-    Option("lam", Numbers(), "Regularization; 1e-3, rlsc and s2rlsc 1. rlsc: also several."),
-    Option("lam-unlabeled", float, "Weight of unlabeled rows; 1 (tsvm, da, qn, s2rlsc)."),
-    Option("positive-ratio", float, "Share of positive rows; as among the labeled."),
-    Option("C", float, "Weight of the loss; 1 (qp, sqp, star)."),
-    Option("C-unlabeled", float, "Of unlabeled rows; C l / u (qp, sqp)."),
-    Option("threshold", _choice("zero", "ratio"), "See TSVM; zero (tsvm, da, qn)."),
-    Option("max-switches", int, "Maximum number of label pairs switched at once (tsvm)."),
-    Option("offset", _choice("balanced", "free"), "See QNS3VM; balanced (qn)."),
-    Option("annealing", Numbers(), "Weights of unlabeled rows by stage, rising to 1 (qn)."),
-    Option("gtol", float, "Largest gradient at stop; 1e-9 (qn)."),
-    Option("restarts", int, "Starts of s2rlsc (50) and qp (0).", "n_restarts"),
-    Option("patience", int, "Stop after so many restarts in vain (s2rlsc)."),
-    Option("balance-tol", float, "Around --positive-ratio; 0.1 (s2rlsc)."),
-    Option("population", Numbers(whole=True), "Parents and children; 5,25 (s2rlsc)."),
-    Option("sharded", YesNo(), "Search in the shards, or all rows; auto (s2rlsc, sqp, star)."),
-    Option("dtype", _choice("float64", "float32"), "Of the search; float64 (s2rlsc)."),
-    Option("center", bool, "Center the rows; qp and sqp yes, s2rlsc no."),
-    Option("pick", _choice("fewer", "positive"), "Which rows; fewer (sqp)."),
-    Option("confidence", float, "What a later label counts; 0.7 (star)."),
-    Option("weighting", _choice("minority", "printed", "none"), "See STARSVM (star)."),
-    Option("min-share", float, "Least share of rows that a stage labels (star)."),
-    Option("max-stages", int, "Maximum number of stages (star)."),
-    Option("class-weight", Word(), "none, balanced or LABEL=WEIGHT,... (not star)."),
-    Option("intercept", bool, "Have a bias; yes (not star).", "fit_intercept"),
-    Option("tol", float, "Relative gap at stop; 1e-6 (star: 1e-3; not rlsc, s2rlsc)."),
-    Option("max-iter", int, "Newton steps; 100 (qn: evaluations, 500; star: 1000)."),
-)
+#: Parameter -> option, where the names differ.
+_OPTION_NAMES = {"n_restarts": "restarts", "fit_intercept": "intercept"}
 
 #: Options that had another name -> the one to use, and what its values mean.
 RENAMED = {
@@ -103,15 +33,134 @@ RENAMED = {
 }
 
 
+@dataclass(frozen=True)
+class Option:
+    """An option that is a parameter of some methods.
+
+    parameter : the parameter.
+    fields : its field in each method that has it.
+    """
+
+    parameter: str
+    fields: Mapping[str, "Field[Any]"]
+
+    @property
+    def name(self) -> str:
+        """The option without its dashes."""
+        return _OPTION_NAMES.get(self.parameter, self.parameter).replace("_", "-")
+
+    @property
+    def key(self) -> str:
+        """The name as Python has it."""
+        return self.name.replace("-", "_")
+
+    def add_to(self, command: Callable[..., Any]) -> Callable[..., Any]:
+        """Add it to a command."""
+        kind = self._kind()
+        name = f"--{self.name}/--no-{self.name}" if kind is bool else f"--{self.name}"
+        kinds = {} if kind is bool else {"type": kind}
+        return click.option(name, self.key, default=None, help=self.help(), **kinds)(command)
+
+    def _kind(self) -> Any:
+        """Type of the value for click; bool makes a pair --NAME/--no-NAME."""
+        field = next(iter(self.fields.values()))
+        constraints = [one for each in self.fields.values() for one in each.metadata["constraints"]]
+        words = [one for one in constraints if isinstance(one, OneOf)]
+        if "boolean" in constraints:
+            return YesNo() if words else bool
+        if "array-like" in constraints or tuple in constraints:
+            return Numbers(whole=tuple in constraints)
+        if dict in constraints:
+            return Word()
+        if words:
+            return click.Choice(words[0].words)
+        numbers = [one for one in constraints if isinstance(one, Between)]
+        assert numbers, f"no option can be made of the constraints of {field.name}"
+        return int if numbers[0].kind is Integral else float
+
+    def help(self) -> str:
+        """First sentence of each description, with the methods that it is for, and defaults."""
+        sentences: dict[str, list[str]] = {}
+        defaults: dict[str, list[str]] = {}
+        for method, field in self.fields.items():
+            sentence = re.split(r"(?<=\.)\s(?=[A-Z\"])", field.metadata["about"])[0].rstrip(".")
+            sentences.setdefault(sentence, []).append(method)
+            if field.default is not None:
+                defaults.setdefault(_text(field.default), []).append(method)
+        everywhere = len(self.fields) == len(METHODS)
+        parts = []
+        for sentence, methods in sentences.items():
+            everyone = everywhere and len(sentences) == 1
+            parts.append(sentence if everyone else f"{sentence} ({', '.join(methods)})")
+        text = "; ".join(parts) + "."
+        if len(defaults) == 1:
+            return f"{text} [default: {next(iter(defaults))}]"
+        shown = "; ".join(f"{value} for {', '.join(names)}" for value, names in defaults.items())
+        return f"{text} [default: {shown}]" if shown else text
+
+
+def method_parameters() -> list[Option]:
+    """Options for the parameters of all methods, those that most have first."""
+    found: dict[str, dict[str, Field[Any]]] = {}
+    for method, kind in METHODS.items():
+        for field in parameters_of(kind):
+            if field.name not in _NOT_HERE:
+                found.setdefault(field.name, {})[method] = field
+    return [Option(name, fields) for name, fields in found.items()]
+
+
+class MethodName(click.ParamType):
+    """The name of a method."""
+
+    name = "method"
+    toml: tuple[type, ...] = (str,)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """List the methods."""
+        return f"[{'|'.join(sorted(METHODS))}]"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Return a name that is known."""
+        if value not in METHODS:
+            self.fail(f"{value!r} is not one of {', '.join(sorted(METHODS))}", param, ctx)
+        return str(value)
+
+
+def load_own_methods() -> None:
+    """Import the modules that other packages name as entry points: these register their methods."""
+    for entry in entry_points(group="dask_s3vm.methods"):
+        entry.load()
+
+
 def method_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --method and the options of all methods."""
+    load_own_methods()
     for name, now in RENAMED.items():
         command = click.option(f"--{name}", name, type=Renamed(now), hidden=True)(command)
-    for option in reversed(OPTIONS):
+    for option in reversed(method_parameters()):
         command = option.add_to(command)
     return click.option(
-        "--method", type=click.Choice(sorted(METHODS)), default="l2svm", show_default=True
+        "--method",
+        type=MethodName(),
+        default="l2svm",
+        show_default=True,
+        help="How to train.",
     )(command)
+
+
+class MethodCommand(click.Command):
+    """A command with the options of all methods, those included that came after its making."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return all parameters."""
+        params = super().get_params(ctx)
+        known = {one.name for one in params}
+
+        @method_options
+        def every() -> None:
+            pass
+
+        return params + [one for one in every.__click_params__ if one.name not in known]  # type: ignore[attr-defined]
 
 
 def make_estimator(chosen: Mapping[str, Any], **others: Any) -> Any:
@@ -122,17 +171,15 @@ def make_estimator(chosen: Mapping[str, Any], **others: Any) -> Any:
     chosen : values of `method_options` and `kernel_options`.
     **others : further parameters, `verbose` for example; None where not wanted.
     """
-    import dask_s3vm
-
     method = chosen["method"]
-    kind = getattr(dask_s3vm, METHODS[method])
-    known = inspect.signature(kind).parameters
+    kind = estimator_of(method)
+    known = {field.name for field in parameters_of(kind)}
     params = {}
-    for option in OPTIONS:
-        if chosen[option.key] is None:
+    for option in method_parameters():
+        if chosen.get(option.key) is None:
             continue
-        _refuse_unless(option.target in known, option.name, method)
-        params[option.target] = chosen[option.key]
+        _refuse_unless(option.parameter in known, option.name, method)
+        params[option.parameter] = chosen[option.key]
     for name, value in others.items():
         if value is not None:
             _refuse_unless(name in known, name.replace("_", "-"), method)
@@ -141,7 +188,7 @@ def make_estimator(chosen: Mapping[str, Any], **others: Any) -> Any:
         params["class_weight"] = _class_weight(params["class_weight"])
     # a command that is given again comes to the same model
     repeatable = {"random_state": 0} if "random_state" in known else {}
-    return kind(**(repeatable | params | _kernel_of(method, chosen)))
+    return kind(**(repeatable | params | _kernel_of(kind, chosen)))
 
 
 def _refuse_unless(has_effect: bool, option: str, method: str) -> None:
@@ -149,19 +196,19 @@ def _refuse_unless(has_effect: bool, option: str, method: str) -> None:
         raise click.UsageError(f"--{option} has no effect with --method {method}")
 
 
-def _kernel_of(method: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _kernel_of(kind: Any, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters of the kernel; some methods want a few of them without one too."""
     names = ("n_components", "sigma", "gamma", "degree", "coef0", "seed")
     given = {name: chosen[name] for name in names}
     own: dict[str, Any] = {}
     if chosen["kernel"] == "linear":
-        for name in _WITHOUT_KERNEL.get(method, ()):
-            value = given.pop(name)
-            if name == "seed" and value is not None:
-                own["random_state"] = value
-            elif value is not None:
-                wanted = count_or_all(value)
-                own[name] = None if wanted == "all" else wanted
+        has_landmarks = issubclass(kind, LeastSquaresKernel)
+        if has_landmarks and given["n_components"] is not None:
+            wanted = count_or_all(given.pop("n_components"))
+            own["n_components"] = None if wanted == "all" else wanted
+        draws = has_landmarks or hasattr(kind, "n_restarts")
+        if draws and given["seed"] is not None:
+            own["random_state"] = given.pop("seed")
     return kernel_parameters(chosen["kernel"], given) | own
 
 
@@ -191,3 +238,12 @@ def _class_weight(text: str) -> dict[Any, float] | str | None:
                 f"--class-weight wants none, balanced or LABEL=WEIGHT,..., got {text!r}"
             ) from None
     return weights
+
+
+def _text(value: Any) -> str:
+    """A default as it would be typed."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (tuple, list)):
+        return ",".join(f"{one:g}" for one in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

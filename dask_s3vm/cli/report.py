@@ -1,14 +1,26 @@
-"""`dask-s3vm report`: one page of what `train --report` left behind."""
+"""`dask-s3vm report`: an HTML page from the folder of a run; and what `train` adds to the folder.
 
+`train --report DIR` writes the folder through a `RunRecord`. This module tells the record how
+errors of the command line end a run, and adds dask's performance report.
+"""
+
+import contextlib
+import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dask_s3vm.cli.errors import told_plainly
+from dask_s3vm.cli.stopping import Interrupted, format_errors
+from dask_s3vm.reports import record as records
+from dask_s3vm.reports.record import Ending, RunRecord
 
-#: A picture of more bytes than this goes into the page as PNG: one of many points, for example.
+#: A picture of more bytes than this, one with many points for example, goes into the page as PNG.
 LARGEST_SVG = 600_000
+
+#: File name of dask's performance report in the folder of a run.
+PERFORMANCE_FILE = "dask-performance.html"
 
 
 @click.command()
@@ -17,19 +29,18 @@ LARGEST_SVG = 600_000
     "-o",
     "--output",
     type=click.Path(dir_okay=False),
-    help="Page to write; DIR/report.html by default.",
+    help="Page to write [default: DIR/report.html].",
 )
 def report(directory: str, output: str | None) -> None:
-    """Make a page of the run in DIR: parameters, data, curves, history, environment.
+    """Make a page about the run in DIR: parameters, data, curves, history, environment.
 
-    It is one HTML file that opens without network and needs nothing beside it.
+    The page is a single HTML file that opens without a network connection.
     """
     from dask_s3vm.io.archive import write_atomically
     from dask_s3vm.reports.page import make_page
-    from dask_s3vm.reports.record import read_record
 
-    with told_plainly():
-        facts, history, config = read_record(directory)
+    with format_errors():
+        facts, history, config = records.read_record(directory)
         page = make_page(facts, history, config, pictures_of(Path(directory), facts, history))
         target = output or str(Path(directory) / "report.html")
         with write_atomically(target) as stream:
@@ -40,7 +51,7 @@ def report(directory: str, output: str | None) -> None:
 def pictures_of(
     directory: Path, facts: dict[str, Any], history: list[dict[str, Any]]
 ) -> dict[str, tuple[str, bytes]]:
-    """Pictures that the run left, or drawn now if it could not draw; name -> (type, bytes)."""
+    """Return the pictures of a run, name -> (media type, bytes); drawn now if there are none."""
     found: dict[str, tuple[str, bytes]] = {}
     for path in sorted((directory / "plots").glob("*.svg")):
         content, other = path.read_bytes(), path.with_suffix(".png")
@@ -50,10 +61,50 @@ def pictures_of(
             found[path.stem] = ("image/svg+xml", content)
     if found:
         return found
-    from dask_s3vm.reports.figures import draw_run, to_svg
+    from dask_s3vm.reports.page import draw_run, to_svg
 
     try:
         drawn = draw_run(facts, history)
     except ImportError:
         return {}
     return {name: ("image/svg+xml", to_svg(figure)) for name, figure in drawn.items()}
+
+
+def ending_of(error: BaseException | None) -> Ending:
+    """Describe the end of a run; errors of the command line have exit codes of their own."""
+    if isinstance(error, click.ClickException):
+        return Ending(error.exit_code, error.message, is_stop=isinstance(error, Interrupted))
+    return records.ending_of(error)
+
+
+@contextlib.contextmanager
+def performance_report(client: Any, record: RunRecord) -> Iterator[None]:
+    """Write dask's performance report about the body of the `with` into the folder of a run.
+
+    Without a cluster, or without bokeh, the record gets a note instead. A performance report that
+    fails does not make the run fail.
+    """
+    if record.directory is None:
+        yield
+        return
+    if client is None:
+        record.note(f"no {PERFORMANCE_FILE}: the run uses threads of this process, not a cluster")
+        yield
+        return
+    if importlib.util.find_spec("bokeh") is None:
+        record.note(f"no {PERFORMANCE_FILE}: bokeh is missing (pip install 'dask-s3vm[plot]')")
+        yield
+        return
+    import distributed
+
+    report = distributed.performance_report(str(record.directory / PERFORMANCE_FILE), mode="inline")
+    report.__enter__()
+    try:
+        yield
+    finally:
+        try:
+            if client.status != "running":
+                raise RuntimeError("the connection to the scheduler is lost")
+            report.__exit__(None, None, None)
+        except Exception as error:
+            record.note(f"no {PERFORMANCE_FILE}: {error}")

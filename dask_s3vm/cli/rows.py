@@ -1,7 +1,7 @@
-"""One more look at the training rows after a fit: block by block, with bounded memory.
+"""A pass over the training rows after a fit, block by block, with bounded memory.
 
-What is wanted of them - the labels found, a histogram of outputs, how many rows have which label -
-comes from one pass, in which a block is read once for all.
+The pass writes the labels found for the unlabeled rows, and gathers what a report tells about the
+rows: the number of rows of each label and a histogram of the outputs. Each block is read once.
 """
 
 from collections import Counter
@@ -14,23 +14,33 @@ import dask
 import numpy as np
 
 from dask_s3vm import _config
-from dask_s3vm.cli.found import Sink
+from dask_s3vm.cli.predict import Sink
 from dask_s3vm.plotting import plot_decision_boundary
 from dask_s3vm.reports.record import RunRecord
 
-#: Rows at a time where all of them are in memory.
+#: Rows per block if X is in memory.
 SLICE = 65_536
 
-#: Rows in a picture of the plane, at most.
+#: Rows in a picture of the decision boundary, at most.
 MOST_DRAWN = 5000
 
-#: Edges of the histogram of outputs, in units of the margin; what is beyond is counted apart.
+#: Edges of the histogram of outputs; the margin is from -1 to 1.
 EDGES = np.linspace(-20.0, 20.0, 1601)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows: their given labels, the labels found, and the outputs (n,) or (n, k)."""
+    """Facts about the rows of a block.
+
+    Attributes
+    ----------
+    given, found : ndarray of shape (n,)
+        Labels in the data, and labels by the model.
+    outputs : ndarray of shape (n,) or (n, k)
+        Outputs of the model.
+    stored : int
+        Number of stored entries.
+    """
 
     given: np.ndarray
     found: np.ndarray
@@ -40,11 +50,20 @@ class Block:
 
 @dataclass
 class Facts:
-    """What was seen of the rows.
+    """Facts about all rows.
 
-    labels : rows of each label. n_unlabeled : rows without one. stored : entries that are stored.
-    labeled, unlabeled : histograms of outputs over `EDGES`; with several rows of weights, a row
-        counts once for each. beyond : outputs outside of them.
+    Attributes
+    ----------
+    rows, n_unlabeled : int
+        Number of rows, and of rows without a label.
+    stored : int
+        Number of stored entries.
+    labels : Counter
+        Number of rows of each label.
+    labeled, unlabeled : ndarray
+        Histograms of the outputs over `EDGES`. With k > 2 classes, a row counts k times.
+    beyond : int
+        Number of outputs outside `EDGES`.
     """
 
     rows: int = 0
@@ -57,28 +76,32 @@ class Facts:
 
 
 def look_at_rows(estimator: Any, X: Any, y: Any, sink: Sink | None) -> Facts:
-    """Go through the rows in their order.
+    """Go through the rows in order, and gather facts about them.
 
     Parameters
     ----------
-    estimator : fitted on X and y.
-    X, y : the training data.
-    sink : takes the unlabeled rows of each block, if there is one.
+    estimator : estimator
+        Fitted on X and y.
+    X, y : array
+        The training data.
+    sink : Sink or None
+        Receives the unlabeled rows of each block.
 
-    Costs: one pass over the data, which are read again; outputs of a few blocks at a time are here.
+    Costs: one pass over the data, which is read again; the outputs of a few blocks at a time are in
+    the memory of this process.
     """
     facts = Facts()
     for block in _blocks(estimator, X, y):
-        open_rows = ~np.isin(block.given, estimator.classes_)
+        unlabeled = ~np.isin(block.given, estimator.classes_)
         numbers = facts.rows + np.arange(len(block.given))
-        _count(facts, block, open_rows)
+        _count(facts, block, unlabeled)
         if sink is not None:
-            sink.write(numbers[open_rows], block.found[open_rows], block.outputs[open_rows])
+            sink.write(numbers[unlabeled], block.found[unlabeled], block.outputs[unlabeled])
     return facts
 
 
 def note_rows(record: RunRecord, estimator: Any, X: Any, y: Any, facts: Facts) -> None:
-    """Keep what was seen of the rows in the record of a run."""
+    """Add facts about the rows, and a picture if they have two columns, to the record of a run."""
     record.facts["data"] |= {
         "rows": facts.rows,
         "stored_entries": facts.stored,
@@ -101,16 +124,16 @@ def note_rows(record: RunRecord, estimator: Any, X: Any, y: Any, facts: Facts) -
         )
 
 
-def _count(facts: Facts, block: Block, open_rows: np.ndarray) -> None:
+def _count(facts: Facts, block: Block, unlabeled: np.ndarray) -> None:
     facts.rows += len(block.given)
-    facts.n_unlabeled += int(open_rows.sum())
+    facts.n_unlabeled += int(unlabeled.sum())
     facts.stored += block.stored
-    values, counts = np.unique(block.given[~open_rows], return_counts=True)
+    values, counts = np.unique(block.given[~unlabeled], return_counts=True)
     facts.labels.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
-    for counts, part in ((facts.labeled, ~open_rows), (facts.unlabeled, open_rows)):
+    for histogram, part in ((facts.labeled, ~unlabeled), (facts.unlabeled, unlabeled)):
         outputs = block.outputs[part]
         inside = np.histogram(outputs, EDGES)[0]
-        counts += inside
+        histogram += inside
         facts.beyond += outputs.size - int(inside.sum())
 
 
@@ -121,6 +144,7 @@ def _blocks(estimator: Any, X: Any, y: Any) -> Iterator[Block]:
 
 
 def _slices(estimator: Any, X: Any, y: Any) -> Iterator[Block]:
+    """Yield blocks of rows in memory."""
     y, found = np.asarray(y), getattr(estimator, "transduction_", None)
     for start in range(0, X.shape[0], SLICE):
         part = slice(start, start + SLICE)
@@ -131,22 +155,22 @@ def _slices(estimator: Any, X: Any, y: Any) -> Iterator[Block]:
 
 
 def _lazy_blocks(estimator: Any, X: Any, y: Any) -> Iterator[Block]:
-    """Blocks of dask arrays, a few at a time."""
+    """Yield the blocks of dask arrays, a few at a time."""
     found = getattr(estimator, "transduction_", None)
     found = estimator.predict(X) if found is None else found
-    # not optimized one by one: the tasks that read a block must stay common to all three
+    # graphs are not optimized here: the three arrays must share the tasks that read a block
     parts = [
         array.to_delayed(optimize_graph=False).reshape(-1)
         for array in (X, found, estimator.decision_function(X))
     ]
     tasks = zip(_given_blocks(X, y), *parts, strict=True)
-    at_a_time = _at_a_time()
-    while group := [_see(*task) for task in islice(tasks, at_a_time)]:
+    n_blocks = _blocks_at_a_time()
+    while group := [_make_block(*task) for task in islice(tasks, n_blocks)]:
         yield from dask.compute(*group)
 
 
 def _given_blocks(X: Any, y: Any) -> Iterator[Any]:
-    """Given labels of each block of X, lazy or not."""
+    """Yield the given labels of each block of X, as arrays or delayed arrays."""
     if not hasattr(y, "dask"):
         edges = np.cumsum([0, *X.chunks[0]])
         return (y[low:high] for low, high in pairwise(edges))
@@ -156,20 +180,20 @@ def _given_blocks(X: Any, y: Any) -> Iterator[Any]:
 
 
 @dask.delayed(pure=False)
-def _see(given: np.ndarray, rows: Any, found: np.ndarray, outputs: np.ndarray) -> Block:
+def _make_block(given: np.ndarray, rows: Any, found: np.ndarray, outputs: np.ndarray) -> Block:
     return Block(np.asarray(given), np.asarray(found), np.asarray(outputs), _stored(rows))
 
 
 def _stored(rows: Any) -> int:
-    """Entries of a block that are stored."""
+    """Return the number of stored entries of a block."""
     return int(rows.nnz if hasattr(rows, "nnz") else rows.size)
 
 
-def _at_a_time() -> int:
-    """Blocks under way at a time: enough to keep everyone busy."""
+def _blocks_at_a_time() -> int:
+    """Return the number of blocks to compute at a time: two for each thread."""
     try:
         from distributed import get_client
 
         return 2 * max(1, sum(get_client().nthreads().values()))
-    except ValueError:  # no client: threads of this process
+    except ValueError:  # there is no client: threads of this process compute
         return 2 * _config.local_threads()

@@ -9,17 +9,21 @@ import click
 
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.config import effective, names_of, to_toml, with_config
-from dask_s3vm.cli.data import Rows, read_rows, training_data_options
-from dask_s3vm.cli.errors import EXIT_CODES, BadData, told_plainly
-from dask_s3vm.cli.found import ENDINGS, open_found
-from dask_s3vm.cli.kernel import kernel_options
-from dask_s3vm.cli.kinds import Place
-from dask_s3vm.cli.labels import check_length, check_options, column_of, separate_labels
-from dask_s3vm.cli.methods import make_estimator, mark_of, method_options
-from dask_s3vm.cli.performance import performance_report
-from dask_s3vm.cli.run import label_options, run_options
-from dask_s3vm.cli.states import check_state, ending_well
-from dask_s3vm.cli.tables import show, work_of
+from dask_s3vm.cli.data import (
+    Rows,
+    check_label_options,
+    check_length,
+    column_of,
+    read_rows,
+    separate_labels,
+    training_data_options,
+)
+from dask_s3vm.cli.methods import MethodCommand, make_estimator, mark_of, method_options
+from dask_s3vm.cli.options import Place, kernel_options, label_options, run_options
+from dask_s3vm.cli.output import show, work_of
+from dask_s3vm.cli.predict import ENDINGS, open_found
+from dask_s3vm.cli.report import ending_of, performance_report
+from dask_s3vm.cli.stopping import EXIT_CODES, BadData, check_state, closing_run, format_errors
 from dask_s3vm.reports.record import RunRecord
 
 #: Arguments that a file of options can give too.
@@ -43,7 +47,7 @@ _NOT_IN_CONFIG = ("config", "print_config")
 _NOT_REPEATED = ("resume", "dry_run", "as_json", "quiet")
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command(cls=MethodCommand, epilog=EXIT_CODES)
 @_data_argument
 @click.option(
     "--config",
@@ -72,13 +76,13 @@ def train(ctx: click.Context, **given: Any) -> None:
         return
     if not chosen["data"]:
         raise click.UsageError("DATA is missing: name files of rows, or `data` in --config FILE")
-    check_options(chosen)
+    check_label_options(chosen)
     estimator = make_estimator(chosen, checkpoint=chosen["checkpoint"])
     _check_places(chosen)
     run = _Run(estimator, chosen)
     report = None if chosen["dry_run"] else chosen["report"]
-    with RunRecord(report, config, run.say) as record:
-        with ending_well(chosen["checkpoint"]), told_plainly():
+    with RunRecord(report, config, run.say, ending_of) as record:
+        with closing_run(chosen["checkpoint"]), format_errors():
             row = run.carry_out(record)
         if row is not None:
             show([row], chosen["as_json"])
@@ -138,7 +142,7 @@ class _Run:
             self.say(f"training on {X.shape[0]:,} rows x {X.shape[1]:,} features")
             estimator.fit(X, y)
             trained = time.perf_counter()
-            rows.keep_encoder(estimator)
+            rows.attach_encoder(estimator)
             save_model(estimator, chosen["model"])
             record.history = estimator.history_
             times = {"read_s": round(read - began, 2), "train_s": round(trained - read, 2)}
@@ -170,7 +174,11 @@ class _Run:
         parameters = self._estimator.get_params(deep=False)
         for name in ("callbacks", "verbose"):
             del parameters[name]
-        record.facts |= {"estimator": type(self._estimator).__name__, "parameters": parameters}
+        record.facts |= {
+            "estimator": type(self._estimator).__name__,
+            "method": self._chosen["method"],
+            "parameters": parameters,
+        }
         return y
 
     def _read(self, y_apart: Any) -> Rows:
@@ -215,5 +223,8 @@ def _shape(X: Any) -> dict[str, int]:
 
 def _fitted(estimator: Any) -> dict[str, Any]:
     """Small fitted attributes: facts of the model that are worth telling."""
-    names = "classes_ positive_ratio_ n_iter_ n_rounds_ n_features_in_ lam_ sharded_ intercept_"
+    names = (
+        "classes_ positive_ratio_ n_iter_ n_rounds_ n_features_in_ lam_ loo_errors_ sharded_ "
+        "intercept_"
+    )
     return {name: getattr(estimator, name) for name in names.split() if hasattr(estimator, name)}

@@ -1,4 +1,4 @@
-"""Data for experiments, made in parallel, chunk by chunk, and the same whatever the chunks."""
+"""Generated data sets, made chunk by chunk in parallel. Rows do not depend on the chunks."""
 
 from dask_s3vm.datasets._clusters import make_g2c, make_g4c, make_moons
 from dask_s3vm.datasets._intrusion import make_intrusion

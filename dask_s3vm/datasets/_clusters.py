@@ -6,15 +6,22 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 
-from dask_s3vm.datasets._check import check_count, check_real, check_seed
-from dask_s3vm.datasets._chunks import dask_rows, row_chunks
-from dask_s3vm.datasets._random import normal_pair, row_key, stream_seed, uniform
-from dask_s3vm.kernels.compiler import kernel
+from dask_s3vm.datasets._sampling import (
+    check_count,
+    check_real,
+    check_seed,
+    dask_rows,
+    normal_pair,
+    row_chunks,
+    stream_seed,
+)
+from dask_s3vm.numerics.compiler import kernel
+from dask_s3vm.numerics.random import row_key, uniform
 
-# Distance of the cluster means from the origin along the first and the second feature.
+#: Distance of the cluster means from the origin along the first and the second feature.
 _FIRST = 2.5
 _SECOND = 5.0
-# Draw 0 belongs to the scrambling of clusters and to the moons' angle.
+#: First draw of the normals; draw 0 is for the order of the clusters and the angle of the moons.
 _FIRST_NORMAL = 2
 
 
@@ -35,7 +42,7 @@ def make_g2c(
     """Make two Gaussian clusters, one for each class.
 
     The clusters are N(m, I) with means (-2.5, 0, ...) for class 0 and (+2.5, 0, ...) for
-    class 1, half of the rows each.
+    class 1, with half of the rows each.
 
     Parameters
     ----------
@@ -44,7 +51,7 @@ def make_g2c(
     n_features : int, default 500
         Number of features, at least 1.
     chunks : int or "auto", default "auto"
-        Rows a chunk; "auto" makes chunks of at most 16 MiB.
+        Rows per chunk; "auto" makes chunks of at most 16 MiB.
     random_state : int, default 0
         Seed. Row i depends on it, on `n_features` and on i only.
 
@@ -64,7 +71,7 @@ def make_g4c(
     """Make four Gaussian clusters, two for each class.
 
     The clusters are N(m, I) with means (-2.5, ±5, 0, ...) for class 0 and (+2.5, ±5, 0, ...)
-    for class 1, a quarter of the rows each: the widest gap does not separate the classes.
+    for class 1, with a quarter of the rows each: the widest gap does not separate the classes.
 
     Parameters
     ----------
@@ -73,7 +80,7 @@ def make_g4c(
     n_features : int, default 500
         Number of features, at least 2.
     chunks : int or "auto", default "auto"
-        Rows a chunk; "auto" makes chunks of at most 16 MiB.
+        Rows per chunk; "auto" makes chunks of at most 16 MiB.
     random_state : int, default 0
         Seed. Row i depends on it, on `n_features` and on i only.
 
@@ -105,7 +112,7 @@ def make_moons(
     noise : float, default 0.1
         Standard deviation of the Gaussian noise added to both features.
     chunks : int or "auto", default "auto"
-        Rows a chunk; "auto" makes chunks of at most 16 MiB.
+        Rows per chunk; "auto" makes chunks of at most 16 MiB.
     random_state : int, default 0
         Seed. Row i depends on it, on `noise` and on i only.
 
@@ -153,13 +160,13 @@ def _moon_classes(model: _Moons, start: int, stop: int) -> np.ndarray:
 
 @kernel
 def _cluster(seed: np.uint64, n_clusters: int, row: int) -> int:
-    """Return the cluster of a row: every n rows in turn visit the n clusters, in random order.
+    """Return the cluster of a row: each group of n rows has one row of each of the n clusters.
 
-    `n_clusters` is a power of two, for exclusive or with a random number to be one to one.
-    Bit 0 of the cluster is the class, so that pairs of rows are balanced too.
+    `n_clusters` is a power of two, so that exclusive or with a random number is one to one. Bit 0
+    of the cluster is the class, so that pairs of rows are balanced, too.
     """
     group = row // n_clusters
-    # Negative numbers wrap to the far end, away from the keys of the rows themselves.
+    # Negative numbers wrap around, so that these keys are not those of rows.
     turn = int(uniform(row_key(seed, -1 - group), 0) * n_clusters)
     return (row % n_clusters) ^ turn
 

@@ -1,8 +1,8 @@
-"""Hiding labels, to make a semi-supervised problem of a supervised one.
+"""Hide labels, to turn a supervised problem into a semi-supervised one.
 
-Every row has a key, a hash of the seed and its number. Kept are the row of smallest key of
-each class, and of the others those of smallest key. A chunk needs two things only to know its
-share: the rows kept for their class, and the key at which the others end.
+Every row has a key, a hash of the seed and its number. The row of smallest key of each class keeps
+its label, and so do the other rows of smallest key, up to the number of labels. A chunk needs two
+things to find its part: the rows that are kept for their class, and a bound for the keys of others.
 """
 
 import math
@@ -14,9 +14,9 @@ import dask
 import dask.array as da
 import numpy as np
 
-from dask_s3vm.datasets._check import check_count, check_seed
-from dask_s3vm.datasets._random import row_key, row_keys, stream_seed
-from dask_s3vm.kernels.compiler import kernel
+from dask_s3vm.datasets._sampling import check_count, check_seed, row_keys, stream_seed
+from dask_s3vm.numerics.compiler import kernel
+from dask_s3vm.numerics.random import row_key
 
 _KEYS = 2**64
 
@@ -37,17 +37,17 @@ def hide_labels(y: Any, n_labeled: int, *, unlabeled: Any = -1, random_state: in
     y : array_like or dask.array.Array
         Labels, one-dimensional and numeric, none of them equal to `unlabeled`.
     n_labeled : int
-        Number of labels to keep, at least one for each class.
+        Number of labels to keep, at least the number of classes.
     unlabeled : number, default -1
-        What the other entries become.
+        Value of the hidden entries.
     random_state : int, default 0
         Seed. Which rows keep their labels does not depend on the chunks.
 
     Returns
     -------
     numpy.ndarray or dask.array.Array
-        Labels of the same type, and for a dask array with the same chunks, as `y`. The labels
-        of a dask array are looked through once, now, for the classes; the result is lazy.
+        Labels of the same type as `y`, with the same chunks if it is a dask array. A dask array is
+        computed once, block by block, to find the classes; the result is lazy.
     """
     n_labeled = check_count("n_labeled", n_labeled)
     seed = stream_seed(check_seed(random_state), "labels")
@@ -85,9 +85,9 @@ def _check_labels(y: Any, n_labeled: int) -> None:
 
 
 def _as_label(unlabeled: Any, dtype: np.dtype) -> Any:
-    """Return `unlabeled` as a scalar of the labels' type, if that can hold it."""
+    """Return `unlabeled` as a scalar of the dtype of the labels, if it is representable."""
     if isinstance(unlabeled, numbers.Real):
-        # Casting wraps around or warns where it does not fit; the comparison tells.
+        # A value that does not fit wraps around or warns; the comparison finds it.
         with np.errstate(all="ignore"):
             label = np.asarray(unlabeled).astype(dtype)[()]
         if label == unlabeled or (np.isnan(label) and math.isnan(unlabeled)):
@@ -139,7 +139,7 @@ def _check_classes(classes: Iterable[Any], n_labeled: int, unlabeled: Any) -> No
 
 
 def _choose(seed: np.uint64, n_rows: int, n_labeled: int, always: tuple[int, ...]) -> _Choice:
-    """Find where the kept keys end: at the key of the first row that is left out."""
+    """Find the bound of the kept keys: the key of the first row that is hidden."""
     rest = n_labeled - len(always)
     kept = np.array([row_key(seed, row) for row in always], np.uint64)
     others = np.setdiff1d(_smallest_keys(seed, n_rows, n_labeled + 1), kept)
@@ -148,7 +148,7 @@ def _choose(seed: np.uint64, n_rows: int, n_labeled: int, always: tuple[int, ...
 
 def _smallest_keys(seed: np.uint64, n_rows: int, wanted: int) -> np.ndarray:
     """Return at least the `wanted` smallest keys without holding those of all rows."""
-    # Six standard deviations above the mean: a second try is next to never needed.
+    # Six standard deviations above the mean: a second pass is almost never needed.
     aim = wanted + 6 * math.sqrt(wanted) + 20
     while aim < n_rows:
         keys = _keys_below(seed, n_rows, np.uint64(int(aim / n_rows * _KEYS)))

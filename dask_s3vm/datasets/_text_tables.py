@@ -6,16 +6,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dask_s3vm.datasets._alias import Alias, alias_table, draw_item, zipf_weights
-from dask_s3vm.datasets._random import permutation, row_key, stream_seed, uniform
-from dask_s3vm.kernels.compiler import kernel
+from dask_s3vm.datasets._sampling import (
+    Alias,
+    alias_table,
+    draw_item,
+    permutation,
+    stream_seed,
+    zipf_weights,
+)
+from dask_s3vm.numerics.compiler import kernel
+from dask_s3vm.numerics.random import row_key, uniform
 
-# Shares of a row's tokens: any words, words of the row's class, words of its topics. They set
-# how hard the data are: class words let all labels do well, topic words mislead a few labels.
+#: Shares of the tokens of a row: any words, words of its class, words of its topics. They set how
+#: hard the data are: class words help with all labels, topic words mislead with few labels.
 _BACKGROUND_SHARE = 0.75
 _CLASS_SHARE = 0.105
 _TOPIC_SHARE = 1.0 - _BACKGROUND_SHARE - _CLASS_SHARE
-# Spread of the logarithm of row lengths.
+#: Standard deviation of the logarithm of row lengths.
 _LENGTH_SIGMA = 0.6
 
 
@@ -31,11 +38,7 @@ class TextModel(NamedTuple):
 
 
 class TextTables(NamedTuple):
-    """What the kernel that writes rows looks up.
-
-    Shares are here, too, for numba's cache not to keep old ones: it takes no notice of a
-    change in a module that the kernel's own module imports.
-    """
+    """Tables that the kernel uses to write rows."""
 
     background_end: float  # a uniform draw below gives a background word,
     class_end: float  # below this one a word of the class, else one of a topic
@@ -54,12 +57,12 @@ class TextTables(NamedTuple):
 def text_tables(model: TextModel) -> TextTables:
     """Build the tables of a model.
 
-    Every process builds its own: they take less time to make than to send.
+    Every process builds its own, which is faster than to send them.
     """
     size = model.n_features
     column_of_rank = permutation(stream_seed(model.random_state, "text columns"), size)
     background = zipf_weights(size, 1.0, 20.0)
-    # Marked words are common enough to matter, but not the same few top words every time.
+    # Words of classes and topics are common enough to matter, but not always the same top words.
     marked = alias_table(np.sqrt(background))
     class_words = _word_sets(model, "text classes", marked, 2, _set_size(size, 100))
     topic_words = _word_sets(model, "text topics", marked, model.n_topics, _set_size(size, 60))
@@ -97,19 +100,19 @@ def _add_words(
 
 
 def _bounds(shares: np.ndarray, first_positive: int) -> np.ndarray:
-    """Return the cumulative shares, which begin anew at the first topic of class 1."""
+    """Return the cumulative shares, which restart at the first topic of class 1."""
     return np.concatenate([np.cumsum(part) for part in np.split(shares, [first_positive])])
 
 
 def _topic_shares(model: TextModel) -> tuple[int, np.ndarray]:
-    """Return how many topics are of class 0, and the share of every topic within its class."""
+    """Return the number of topics of class 0, and the share of every topic within its class."""
     positive = min(max(round(model.n_topics * model.positive_ratio), 1), model.n_topics - 1)
     negative = model.n_topics - positive
     return negative, np.concatenate([zipf_weights(n, 1.0, 3.0) for n in (negative, positive)])
 
 
 def _set_size(size: int, parts: int) -> int:
-    """Return how many words a set has: one in `parts`, but a few even of a small vocabulary."""
+    """Return the size of a word set: 1 / `parts` of the vocabulary, but at least a few words."""
     return max(1, min(max(8, size // parts), size // 4))
 
 
@@ -126,7 +129,7 @@ def _draw_sets(seed: np.uint64, marked: Alias, n_sets: int, size: int) -> np.nda
         key = row_key(seed, s)
         used[:] = False
         for k in range(size):
-            # Sets are small against the vocabulary: the next free rank is soon found.
+            # Sets are small compared with the vocabulary: the next unused rank is near.
             rank = draw_item(marked, key, k)
             while used[rank]:
                 rank = (rank + 1) % len(used)
@@ -136,13 +139,13 @@ def _draw_sets(seed: np.uint64, marked: Alias, n_sets: int, size: int) -> np.nda
 
 
 def _inverse_document_frequency(frequency: np.ndarray, nonzeros: float) -> np.ndarray:
-    """Return 1 + log(1 / share of rows that hold the word), from the token frequencies."""
+    """Return 1 + log(1 / share of rows that have the word), from the token frequencies."""
     held = -np.expm1(-nonzeros * frequency)
     return 1.0 - np.log(np.maximum(held, 1e-7))
 
 
 def length_sigma(model: TextModel) -> float:
-    """Return the spread of log row lengths, narrowed where the longest rows would not fit."""
+    """Return the deviation of log row lengths, reduced if the longest rows would not fit."""
     room = math.log(max(length_limit(model) / model.nonzeros, 1.0))
     return min(_LENGTH_SIGMA, room / 2.5)
 

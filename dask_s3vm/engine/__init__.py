@@ -1,29 +1,29 @@
-"""Rows that stay put, and rounds over them. The only part that knows dask.distributed.
+"""Rows that stay in place, and rounds over them.
 
-Read in this order:
+The modules, in reading order. What a solver sees:
 
-blocks    what users hand in, one block at a time, made canonical and checked
-plan      where the rows are cut into shards: a property of the data alone
-shard     one shard: its rows, its labels, its per-row state
-tree      the fixed order in which partial results are added
-group     the shards of one process and the threads that run over them
-operations what operations say of the row state that they use: how it is made again
-protocol  what a solver sees of all this: `Engine`
-local     an engine of one group in this process
-cluster   an engine of one group per dask worker, each an actor
-member    such a group, on its worker
-calls     direct calls to these actors: an answer, or an error that says what failed
-watch     waiting for a cluster that may have stopped answering
-budget    how often to try again after losses
-spread    which worker gets which shards: at first, after a loss, when workers join
-census    which workers there are now, asked in passing
-ingest    from (X, y, weights) of any type to a source: checked rows, ready to be placed
-sources   rows in this process; what goes with them
-placement rows on workers, and how shards find their place there
-select    exact order statistics of per-row values, from rounds
-computing lazy values computed where they are expected, with a watch
-pool      independent pieces of work on shared data: threads, or tasks (worker_pool)
-compiling kernels are compiled while rows are read
-clients   which dask client is in charge
-workers   the workers of a cluster: threads, memory, and do they run our version
+- `protocol`: the interface `Engine`: `sum` and `each` run an operation on every shard
+- `operations`: how operations declare row state, and how it is restored after a loss
+- `shard`: `Shard`, the rows, labels and row state that an operation works on
+- `tree`: the fixed order in which the results of shards are added
+- `select`: exact order statistics of per-row values
+
+From the user's arrays to shards in this process:
+
+- `ingest`: X, y and weights of any type become a checked source
+- `blocks`: canonical blocks of rows
+- `mapped`: rows that stay in memory-mapped files
+- `plan`: where rows are cut into shards, which depends on the data alone
+- `sources`: rows in this process, ready to be placed
+- `estimate`, `memory`: the memory that a fit needs, and what a process may use
+- `local`: the engine of one process and its threads
+- `computing`: the current dask client, lazy values, pools of work, retries
+
+On a cluster; these modules import `distributed`, and only work on a cluster imports them:
+
+- `placement`: rows on workers, from blocks to shards
+- `cluster`: the engine of one actor per worker, which recovers from lost workers
+- `workers`: which workers there are, and which shards they get
+- `calls`: direct calls to actors
+- `watch`: waits that end even if the cluster stops answering
 """

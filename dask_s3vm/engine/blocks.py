@@ -1,20 +1,23 @@
-"""Canonical blocks: whatever type a block of X has, checked and in the form kernels want."""
+"""Canonical blocks: a block of X of any supported type, checked and converted for the kernels.
+
+Canonical rows are `CSR` with unsigned 32-bit row pointers, or a C-ordered matrix; values are
+float32 or float64, and all arrays are aligned and read-only. Rows that stay in a memory-mapped file
+are `MappedRows`, which open as one of these.
+"""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from dask_s3vm.engine.checks import MAX_ENTRIES, check_columns, check_finite, check_indptr
-from dask_s3vm.engine.mapped import MappedRows
-from dask_s3vm.engine.mapped_blocks import mapped_rows
-from dask_s3vm.kernels.rows import CSR, Rows
+from dask_s3vm.engine.mapped import MappedRows, mapped_rows
+from dask_s3vm.kernels.rows import CSR, MAX_ENTRIES, Rows, check_columns, check_finite, check_indptr
 
 _WANTED = "a 2-d numpy array, a scipy.sparse array or matrix, or a sparse.COO / sparse.GCXS array"
 
 
 class Block(NamedTuple):
-    """Some consecutive rows with what belongs to them; labels and weights may be elsewhere."""
+    """Consecutive rows, with their labels and weights unless these are kept elsewhere."""
 
     rows: Rows | MappedRows
     n_features: int
@@ -25,12 +28,15 @@ class Block(NamedTuple):
 def make_block(
     X: Any, labels: Any = None, weights: Any = None, narrow: bool = True, mapped: bool = False
 ) -> Block:
-    """Make a canonical block of one block of X and, where they come along, y and weights.
+    """Make a canonical block from a block of X and, if given, the entries of y and weights.
 
-    `narrow` stores float64 values as float32 where not a bit is lost by it (indicator columns,
-    counts, data that once was float32): half the memory traffic, same results. It costs a copy,
-    so it is for blocks that are copied anyway. With `mapped`, views of a memory-mapped file are not
-    copied at all: the block tells where they lie.
+    Parameters
+    ----------
+    X, labels, weights : a block of rows, and what belongs to them.
+    narrow : store float64 values as float32 where that is exact (indicator columns, counts, data
+        that once was float32): half the memory traffic, same results. It costs a copy, so it is for
+        blocks that are copied anyway.
+    mapped : leave views of a memory-mapped file in the file; the block describes where they are.
     """
     in_file = mapped_rows(X) if mapped else None
     rows, n_features = (in_file, X.shape[1]) if in_file else canonical_rows(X, narrow)
@@ -38,8 +44,8 @@ def make_block(
     for name, values in (("y", labels), ("sample_weight", weights)):
         if values is not None and np.shape(values) != (n,):
             raise ValueError(
-                f"{name} does not fit X: a block of X has {n} rows, the block of {name} beside "
-                f"it has shape {np.shape(values)}; give X and {name} the same row chunks"
+                f"{name} does not fit X: a block of X has {n} rows, the matching block of {name} "
+                f"has shape {np.shape(values)}; give X and {name} the same row chunks"
             )
     return Block(
         rows,
@@ -50,7 +56,7 @@ def make_block(
 
 
 def canonical_rows(X: Any, narrow: bool = True) -> tuple[Rows, int]:
-    """Turn one block into `CSR` or a C-ordered float matrix; returns it and its width."""
+    """Convert a block to `CSR` or a C-ordered float matrix; return it and its number of columns."""
     if sp.issparse(X):
         return _from_scipy(X, narrow), X.shape[1]
     if type(X).__module__.split(".")[0] == "sparse":
@@ -64,19 +70,19 @@ def canonical_rows(X: Any, narrow: bool = True) -> tuple[Rows, int]:
 
 
 def as_labels(labels: Any) -> np.ndarray:
-    """Check labels: one per row, integers or strings; objects become one or the other."""
+    """Check labels: 1-dimensional, whole numbers or strings; objects become one or the other."""
     labels = np.asarray(labels)
     if labels.ndim != 1:
         raise ValueError(f"y must be 1-dimensional, got shape {labels.shape}")
     if labels.dtype.kind == "O":
         labels = _of_objects(labels)
     if labels.dtype.kind not in "biufUS":
-        raise TypeError(f"y has dtype {labels.dtype}; wanted integers or strings")
+        raise TypeError(f"y has dtype {labels.dtype}; wanted class labels, integers or strings")
     if labels.dtype.kind == "f":
         if not np.all(np.isfinite(labels)):
             raise ValueError(
-                "Input y contains NaN or infinity; mark rows without a label by the value "
-                "`unlabeled`"
+                "Input y contains NaN or infinity; wanted class labels, and the value `unlabeled` "
+                "for rows without a label"
             )
         fractions = labels != np.floor(labels)
         if fractions.any():
@@ -88,7 +94,10 @@ def as_labels(labels: Any) -> np.ndarray:
 
 
 def _of_objects(labels: np.ndarray) -> np.ndarray:
-    """Turn objects into integers if all are, else into strings (a mark may be a number)."""
+    """Convert objects to numbers if all are numbers, else to strings.
+
+    Among strings, integers are allowed too: the value `unlabeled` may be one.
+    """
     if all(isinstance(label, (int, np.integer)) for label in labels):
         return labels.astype(np.int64)
     if all(isinstance(label, (float, np.floating, int, np.integer)) for label in labels):
@@ -103,24 +112,26 @@ def _of_objects(labels: np.ndarray) -> np.ndarray:
 
 
 def as_weights(weights: Any) -> np.ndarray:
-    """Check sample weights: finite, not negative."""
+    """Check sample weights: 1-dimensional, finite, not negative."""
     weights = np.asarray(weights, dtype=np.float64)
     if weights.ndim != 1:
         raise ValueError(f"sample_weight must be 1-dimensional, got shape {weights.shape}")
     if not np.all(np.isfinite(weights)):
         raise ValueError("sample_weight contains NaN or infinity; wanted finite numbers")
     if np.any(weights < 0):
-        raise ValueError(f"sample_weight must not be negative, got {weights.min()}")
+        raise ValueError(
+            f"sample_weight must not be negative, got {weights.min()}; wanted 0 or more"
+        )
     return weights
 
 
 def opened(rows: Rows | MappedRows) -> Rows:
-    """Return rows for the kernels, views of a map if they lie in a file."""
+    """Return rows for the kernels: views of the memory map if they are in a file."""
     return rows.open() if isinstance(rows, MappedRows) else rows
 
 
-def brought_in(rows: Rows | MappedRows, n_features: int) -> Rows:
-    """Return rows in memory, of the narrowest types, as `make_block` would have made them."""
+def load_rows(rows: Rows | MappedRows, n_features: int) -> Rows:
+    """Load rows from their file into memory, with the narrow types that `make_block` gives."""
     if not isinstance(rows, MappedRows):
         return rows
     found = rows.open()
@@ -135,22 +146,22 @@ def brought_in(rows: Rows | MappedRows, n_features: int) -> Rows:
 
 
 def row_count(rows: Rows | MappedRows) -> int:
-    """Count the rows of a canonical block."""
+    """Return the number of rows."""
     if isinstance(rows, MappedRows):
         return rows.n_rows
     return len(rows.indptr) - 1 if isinstance(rows, CSR) else len(rows)
 
 
 def row_costs(rows: Rows | MappedRows) -> np.ndarray:
-    """Return the work that each row causes in a pass: stored entries, and a little per row."""
-    rows = opened(rows)  # reads no page of a file
+    """Return the cost of each row in a pass: its stored entries, plus 4."""
+    rows = opened(rows)  # touches no page of a file
     if isinstance(rows, CSR):
         return np.diff(rows.indptr.astype(np.int64)) + 4
     return np.full(len(rows), rows.shape[1] + 4, dtype=np.int64)
 
 
 def slice_rows(rows: Any, start: int, stop: int) -> Any:
-    """Rows `start` to `stop`, as views where possible; of rows in a file, where those lie."""
+    """Return rows `start` to `stop`: views where possible, or a smaller range of the file."""
     if isinstance(rows, MappedRows):
         return rows.part(start, stop)
     if not isinstance(rows, CSR):
@@ -162,7 +173,7 @@ def slice_rows(rows: Any, start: int, stop: int) -> Any:
 
 
 def slice_block(block: Block, start: int, stop: int) -> Block:
-    """Rows `start` to `stop` of a block, with what belongs to them."""
+    """Return rows `start` to `stop` of a block, with their labels and weights."""
     return Block(
         slice_rows(block.rows, start, stop),
         block.n_features,
@@ -172,12 +183,12 @@ def slice_block(block: Block, start: int, stop: int) -> Block:
 
 
 def stack_rows(parts: list[Rows]) -> Rows:
-    """Put canonical blocks on top of each other in new, aligned arrays."""
+    """Concatenate canonical rows in new arrays."""
     if all(isinstance(part, np.ndarray) for part in parts):
         return frozen(np.concatenate(parts))
     triples = [as_sparse(part) for part in parts]
     ends = np.cumsum([0] + [int(part.indptr[-1]) for part in triples])
-    assert ends[-1] < MAX_ENTRIES, "more entries than 32 bits can count in one shard"
+    assert ends[-1] < MAX_ENTRIES, "a shard has more stored entries than 32 bits can count"
     indptr = [part.indptr[:-1] + np.uint32(end) for part, end in zip(triples, ends, strict=False)]
     return CSR(
         frozen(np.concatenate([*indptr, [np.uint32(ends[-1])]], dtype=np.uint32)),
@@ -187,7 +198,7 @@ def stack_rows(parts: list[Rows]) -> Rows:
 
 
 def as_sparse(rows: Rows) -> CSR:
-    """Return sparse rows, made of dense ones if need be."""
+    """Return sparse rows, converted from dense ones if need be."""
     if isinstance(rows, CSR):
         return rows
     csr = sp.csr_array(rows)
@@ -195,26 +206,26 @@ def as_sparse(rows: Rows) -> CSR:
 
 
 def renumber_columns(rows: Rows, position: np.ndarray) -> Rows:
-    """Give column j the number `position[j]`; the order within a row stays."""
+    """Give column j the number `position[j]`; the order of the entries in a row stays."""
     if isinstance(rows, CSR):
         return rows._replace(indices=frozen(position[rows.indices]))
-    raise TypeError("only the columns of sparse rows are renumbered")
+    raise TypeError("rows are dense; only columns of sparse rows can be renumbered")
 
 
 def column_type(n_features: int) -> type:
-    """Return the narrowest unsigned type for column numbers."""
+    """Return the narrowest type for column numbers that kernels support."""
     return np.uint16 if n_features <= 2**16 else np.uint32
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """Return a read-only view: numba then compiles one version, whatever the array came from."""
+    """Return a read-only view, so that numba compiles one version for arrays of any origin."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
-    """Copy an array that starts at an odd address, as buffers from the wire may: 2x slower."""
+    """Copy an array that is not aligned, as received buffers may be: kernels would be 2x slower."""
     return array if array.flags.aligned else array.copy()
 
 
@@ -238,7 +249,7 @@ def _from_sparse(X: Any, narrow: bool) -> CSR:
 def _checked_csr(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int], narrow: bool
 ) -> CSR:
-    """Check a CSR triple (compiled code trusts it) and bring it to the kernels' types."""
+    """Check CSR arrays, which compiled code trusts, and convert them to the kernels' types."""
     stored = check_indptr(data, indices, indptr, shape)
     indices, data = indices[:stored], data[:stored]
     check_columns(indices, shape[1])
@@ -250,7 +261,7 @@ def _checked_csr(
 
 
 def _as_columns(indices: np.ndarray, n_features: int, narrow: bool) -> np.ndarray:
-    """Unsigned column numbers: a view of the user's where that can be, and is wanted."""
+    """Return unsigned column numbers: a view of int32 ones unless `narrow`."""
     indices = np.ascontiguousarray(indices)
     if not narrow and indices.dtype == np.int32:
         return indices.view(np.uint32)
@@ -258,7 +269,7 @@ def _as_columns(indices: np.ndarray, n_features: int, narrow: bool) -> np.ndarra
 
 
 def _as_values(values: np.ndarray, narrow: bool) -> np.ndarray:
-    """Bring values to float32 or float64, without loss; refuse what is not a finite number."""
+    """Convert values to float32 or float64; refuse other than real types, NaN and infinity."""
     kind = values.dtype.kind
     if kind not in "fiub":
         raise TypeError(
@@ -277,13 +288,13 @@ def _as_values(values: np.ndarray, narrow: bool) -> np.ndarray:
 
 
 def _as_own_values(values: np.ndarray) -> np.ndarray:
-    """Copy checked values, to float32 where no bit is lost by it."""
+    """Copy checked values, as float32 where that is exact."""
     short = values if values.dtype == np.float32 else _narrowed(values)
     return values.copy() if short is values else short
 
 
 def _narrowed(values: np.ndarray) -> np.ndarray:
-    """Store as float32 if every value survives that unchanged."""
+    """Return the values as float32 if that changes none of them, else as they are."""
     head = values[:1000] if values.ndim == 1 else values[:10]
     with np.errstate(over="ignore", invalid="ignore"):
         if not np.array_equal(head.astype(np.float32), head):

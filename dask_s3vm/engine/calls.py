@@ -1,9 +1,9 @@
 """Direct calls to actors, which tell a lost worker from a failed operation.
 
-distributed's own actor proxy sends every call through the scheduler unless the client was made with
-`direct_to_workers`, and leaves a call pending for ever on any failure other than `OSError`. Here a
-call goes straight to the worker where that can be reached, several calls share one trip into the
-event loop, and every outcome is an answer or an exception.
+distributed's own actor proxy sends every call through the scheduler, unless the client was created
+with `direct_to_workers`, and leaves a call pending forever after any failure other than `OSError`.
+Here a call goes straight to the worker if the client can reach it, the calls of a round share one
+trip into the event loop, and every call ends with an answer or an exception.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from dask_s3vm import _config
 from dask_s3vm.engine.watch import Watch, gathered, in_loop, tick
 from dask_s3vm.exceptions import EngineError, WorkerLostError
 
-#: Seconds after which to look, for the first time, whether an actor that has not answered is lost.
+#: Seconds until the first check whether an actor that has not answered is lost.
 FIRST_LOOK = 0.05
 
-#: What a dask future raises when a worker or what it held is gone. Not any OSError: a task of the
-#: user's graph may raise one of its own, for a file that is not there.
+#: What a dask future raises if a worker, or data that it held, is lost. Not every OSError: a task
+#: of the user's graph may raise one, for instance for a missing file.
 LOST = (
     ConnectionError,
     CommClosedError,
@@ -34,7 +34,15 @@ LOST = (
 
 
 class RemoteActor:
-    """An actor on a worker, by the future that keeps it there."""
+    """The client's side of an actor.
+
+    Parameters
+    ----------
+    client : the client of the cluster.
+    future : the future that keeps the actor alive.
+    actor : distributed's proxy of the actor.
+    direct : whether the client can reach the worker; else calls go through the scheduler.
+    """
 
     def __init__(
         self, client: distributed.Client, future: distributed.Future, actor: Any, direct: bool
@@ -55,24 +63,26 @@ class RemoteActor:
                 args=[to_serialize(arg) for arg in args],
                 kwargs={},
             )
-        except (*LOST, OSError, KeyError) as error:  # KeyError: the worker knows no such actor
+        except (*LOST, OSError, KeyError) as error:  # KeyError: the worker has no such actor
             self._gone = True
             raise WorkerLostError(f"worker {self.address} is gone: {error!r}") from error
         except Exception as error:
-            raise EngineError(f"a round could not be sent or answered: {error!r}") from error
+            raise EngineError(
+                f"a call to worker {self.address} could not be sent or answered: {error!r}"
+            ) from error
         if answer["status"] != "OK":
             raise answer["exception"]
         return answer["result"]
 
     def lost(self) -> bool:
-        """Whether a call has failed, or the scheduler has given the actor up."""
+        """Whether a call has failed, or the scheduler has given up the actor."""
         return self._gone or self.future.status not in ("finished", "pending")
 
 
 def remote_actors(
     client: distributed.Client, futures: Sequence[distributed.Future]
 ) -> list[RemoteActor]:
-    """Wait for actors, and find out how to call each."""
+    """Wait for actors, and find out which of them can be called directly."""
     actors = gathered(client, futures)
     direct = in_loop(client, _reachable, client, {actor._address for actor in actors})
     return [
@@ -87,13 +97,14 @@ def call_all(
     method: str,
     patience: float | None = None,
 ) -> list[Any]:
-    """Call a method of several actors at once; answers in their order.
+    """Call a method of several actors at once; return the answers in their order.
 
-    The answer of an actor whose worker is lost is its `WorkerLostError`; what a method raises is
-    raised.
+    For an actor whose worker is lost the answer is a `WorkerLostError`. An exception that a method
+    raises is raised here.
 
     calls : actors, and the arguments for each.
-    patience : seconds after which to raise `TimeoutError`; None for those of the watch.
+    patience : seconds after which to raise `TimeoutError`; None to wait until all have answered or
+        are found to be lost.
     """
     return in_loop(client, _call_all, client, calls, method, patience=patience)
 
@@ -112,7 +123,7 @@ async def _call_all(
         )
         for task in done:
             task.result()
-        # a call to a dead worker may be trying to connect for long
+        # a call to a dead worker may try to connect for a long time
         gone = {tasks[task].address for task in pending if tasks[task].lost()}
         if pending and pause >= tick():
             watch = watch or Watch(client)
@@ -126,6 +137,7 @@ async def _call_all(
 
 
 async def _answer(actor: RemoteActor, method: str, args: tuple[Any, ...]) -> Any:
+    """As `RemoteActor.call`, but return a `WorkerLostError` instead of raising it."""
     if actor.lost():
         return WorkerLostError(f"worker {actor.address} is gone")
     try:
@@ -135,7 +147,7 @@ async def _answer(actor: RemoteActor, method: str, args: tuple[Any, ...]) -> Any
 
 
 async def _reachable(client: distributed.Client, addresses: set[str]) -> dict[str, bool]:
-    """Which workers answer when they are called directly."""
+    """Find out which workers answer direct calls."""
 
     async def one(address: str) -> bool:
         try:

@@ -1,7 +1,10 @@
-"""An engine on a dask cluster: one group of shards per worker, each a dask actor.
+"""The engine on a dask cluster: one group of shards per worker, each a dask actor.
 
-Rounds are direct calls to the actors (see `calls`), with no task and no graph. Actors die with
-their worker; this engine does not: see `ClusterEngine._run`.
+A round is one direct call to every actor (see `calls`), without tasks or graphs. An actor dies with
+its worker. The engine survives that: it has the lost shards built again on other workers and
+repeats their part of the round (see `ClusterEngine._run`).
+
+`WorkerGroup` is the actor, `RemoteGroup` the client's side of it.
 """
 
 import contextlib
@@ -14,15 +17,21 @@ from typing import Any, Protocol
 import distributed
 
 from dask_s3vm import _config, interrupts
-from dask_s3vm.engine.budget import Budget
 from dask_s3vm.engine.calls import RemoteActor, call_all
-from dask_s3vm.engine.census import Census
+from dask_s3vm.engine.computing import RetryBudget
+from dask_s3vm.engine.local import Group
 from dask_s3vm.engine.operations import Operation, Recipes, uses_of
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.shard import drop_state
-from dask_s3vm.engine.spread import Holdings, hand_out, rebalance
 from dask_s3vm.engine.tree import Node, Parts, cover_all, sum_nodes
-from dask_s3vm.engine.workers import check_versions, worker_threads
+from dask_s3vm.engine.workers import (
+    Holdings,
+    WorkerList,
+    check_versions,
+    hand_out,
+    rebalance,
+    worker_threads,
+)
 from dask_s3vm.exceptions import (
     EngineError,
     LineageError,
@@ -34,12 +43,35 @@ from dask_s3vm.exceptions import (
 
 logger = logging.getLogger(__name__)
 
-#: Shards move to workers that have joined only after this many times the time that it last took.
-REST = 10.0
+#: After a move of shards, no other one starts for this many times the time that it took.
+MOVE_REST = 10.0
 
 
-class ActorGroup:
-    """Shards of some numbers, in a group that lives on a worker."""
+class WorkerGroup(Group):
+    """The shards of an engine on this worker: a dask actor, whose calls run one at a time."""
+
+    def run(self, method: str, numbers: Sequence[int] | None, *args: Any) -> Any:
+        """Call `sum` or `each`, for all shards (None) or for some."""
+        return getattr(self, method)(*args, numbers=numbers)
+
+    def absorb(self, keys: list[str]) -> None:
+        """Take over the shards of other actors of this worker, given by their keys."""
+        actors = distributed.get_worker().state.actors
+        shards = list(self._shards)
+        for key in keys:
+            other = actors[key]
+            shards += other._shards
+            other.close()
+        self._hold(shards)
+
+    def shed(self, numbers: list[int]) -> None:
+        """Release shards that other workers hold now."""
+        gone = set(numbers)
+        self._hold([shard for shard in self._shards if shard.number not in gone])
+
+
+class RemoteGroup:
+    """The client's side of a `WorkerGroup`: its actor, and the numbers of its shards."""
 
     def __init__(self, actor: RemoteActor, numbers: Sequence[int], n_shards: int) -> None:
         self.actor = actor
@@ -47,33 +79,32 @@ class ActorGroup:
         self.hold(numbers)
 
     def hold(self, numbers: Iterable[int]) -> None:
-        """Have these shards from now on."""
+        """Set the numbers of the shards."""
         self.numbers = sorted(numbers)
         self._nodes = cover_all(self.numbers, self._n_shards)
 
     def by_node(self, parts: Parts, numbers: list[int]) -> Iterator[tuple[Node, Parts]]:
-        """Sort the flat answer to `sum`, for some shards, by the nodes of the tree."""
-        whole = numbers == self.numbers
-        nodes = self._nodes if whole else cover_all(numbers, self._n_shards)
+        """Split the flat result of `Group.sum` over some shards into the sums of tree nodes."""
+        nodes = self._nodes if numbers == self.numbers else cover_all(numbers, self._n_shards)
         size = len(parts) // len(nodes)
         for number, node in enumerate(nodes):
             yield node, parts[number * size : (number + 1) * size]
 
 
 class ShardMaker(Protocol):
-    """Makes shards on workers, from their source: the same ones wherever they end up."""
+    """Builds shards on workers from the source of the rows: the same shards on any worker."""
 
     def assign(self, threads: dict[str, int]) -> Holdings:
-        """Say who gets which shards at first."""
+        """Choose the first worker of every shard."""
         ...
 
-    def build(self, shards: Holdings, threads: dict[str, int]) -> list[ActorGroup]:
-        """Make shards, and hand them to new actors; raises `WorkerLostError`."""
+    def build(self, shards: Holdings, threads: dict[str, int]) -> list[RemoteGroup]:
+        """Build shards, and hand them to new actors; raises `WorkerLostError`."""
         ...
 
 
-#: What a group has answered, for shards of these numbers.
-Answer = tuple[ActorGroup, list[int], Any]
+#: (group, numbers of the shards that it ran over, result)
+Answer = tuple[RemoteGroup, list[int], Any]
 
 
 class ClusterEngine:
@@ -82,26 +113,30 @@ class ClusterEngine:
     Parameters
     ----------
     client : the client of the cluster.
-    maker : makes shards.
-    layout : how the data lies in shards.
+    maker : builds the shards.
+    layout : how the data is divided into shards.
+
+    Attributes
+    ----------
+    losses : number of groups that were lost with their workers.
     """
 
     def __init__(self, client: distributed.Client, maker: ShardMaker, layout: Layout) -> None:
         self.layout = layout
         self.rounds = 0
-        self.losses = 0  # of groups of shards, with their workers
+        self.losses = 0
         self._client = client
         self._maker = maker
-        self._groups: dict[str, ActorGroup] = {}  # by address, in the order of first shards
-        self._placed = False  # whether the shards ever were
+        self._groups: dict[str, RemoteGroup] = {}  # by address, in the order of first shards
+        self._placed = False  # whether all shards have been placed once
         self._closed = False
         self._recipes = Recipes()
-        self._budget = Budget()
-        self._census = Census(client)
-        self._rest_until = 0.0
+        self._budget = RetryBudget()
+        self._worker_list = WorkerList(client)
+        self._no_move_before = 0.0
         try:
-            with self._told_of_scheduler():
-                self._have(())
+            with self._reporting_lost_scheduler():
+                self._ensure(())
         except BaseException:
             self.close()
             raise
@@ -134,27 +169,33 @@ class ClusterEngine:
         """See `Engine.close`."""
         self._closed = True
         groups, self._groups = list(self._groups.values()), {}
-        with contextlib.suppress(Exception):  # whoever is gone has let go
+        with contextlib.suppress(Exception):  # a lost worker has released its rows
             call_all(self._client, [(group.actor, ()) for group in groups], "close", patience=2.0)
         with contextlib.suppress(Exception):
             self._client.cancel([group.actor.future for group in groups])
 
-    def _run(self, method: str, op: Operation, args: tuple[Any, ...]) -> list[Answer]:
-        """Have every shard carry out one operation, once, whatever becomes of workers meanwhile.
+    def __repr__(self) -> str:
+        return f"<ClusterEngine: {self.layout.n_shards} shards on {len(self._groups)} workers>"
 
-        Answers of groups that are left stand. The shards of a lost one are made again, by others,
-        and with them the row state that the operation needs; then they do their part.
+    # Rounds -------------------------------------------------------------------------------------
+
+    def _run(self, method: str, op: Operation, args: tuple[Any, ...]) -> list[Answer]:
+        """Run an operation on every shard; its effect on row state happens exactly once.
+
+        If a worker is lost meanwhile, the answers of the other groups are kept. The lost shards are
+        built again, the row state that the operation needs is restored there, and the operation
+        runs on them alone.
         """
         self.rounds += 1
         uses = uses_of(op, args)
         answers: list[Answer] = []
-        with self._told_of_scheduler():
-            if self._census.due():
-                self._welcome()
-            waiting: set[int] | None = None  # all of them
+        with self._reporting_lost_scheduler():
+            if self._worker_list.updated():
+                self._move_to_joined()
+            waiting: set[int] | None = None  # all shards
             while waiting is None or waiting:
-                self._have(uses.needs)
-                answers += self._ask(waiting, method, op, args)
+                self._ensure(uses.needs)
+                answers += self._call_groups(waiting, method, op, args)
                 waiting = self._others(numbers for _, numbers, _ in answers)
         self._recipes.note(op, args, uses)
         self._budget.progress()
@@ -164,10 +205,10 @@ class ClusterEngine:
             self.remember(uses.changes, put, self.each(take))
         return answers
 
-    def _ask(
+    def _call_groups(
         self, wanted: set[int] | None, method: str, op: Operation, args: tuple[Any, ...]
     ) -> list[Answer]:
-        """Call the groups that hold wanted shards, None for all; lost groups are dropped."""
+        """Run an operation on all shards (None) or on the wanted ones; drops lost groups."""
         calls = []
         for group in self._groups.values():
             numbers = group.numbers
@@ -195,33 +236,33 @@ class ClusterEngine:
             self._budget.spend(lost[0][1])
         return answers
 
-    def _have(self, names: Iterable[str]) -> None:
-        """Have all shards placed, with the row state of these names."""
+    def _ensure(self, names: Iterable[str]) -> None:
+        """Ensure that all shards are placed and have row state `names`."""
         while True:
             if self._closed:
                 raise EngineError("the engine is closed")
             try:
                 self._place_missing()
-                if self._make(names):
+                if self._restore(names):
                     return
             except LineageError:
                 raise
             except WorkerLostError as error:
                 self._budget.spend(error)
 
-    def _make(self, names: Iterable[str]) -> bool:
-        """Make row state on shards that have none of it; False if a worker was lost."""
+    def _restore(self, names: Iterable[str]) -> bool:
+        """Replay the recipes of row state on shards that lack it; False if a worker was lost."""
         for name, calls, numbers in self._recipes.to_make(names):
             for op, args in calls:
-                answers = self._ask(set(numbers), "each", op, args)
+                answers = self._call_groups(set(numbers), "each", op, args)
                 if sum(len(own) for _, own, _ in answers) < len(numbers):
-                    return False  # those made again have nothing: from the start
+                    return False  # shards that are built again start without row state
             self._recipes.made(name)
         return True
 
     @contextlib.contextmanager
-    def _told_of_scheduler(self) -> Iterator[None]:
-        """Say it plainly where an error comes of a scheduler that is gone."""
+    def _reporting_lost_scheduler(self) -> Iterator[None]:
+        """Turn the errors that a lost scheduler causes into `SchedulerLostError`."""
         try:
             yield
         except Exception as error:
@@ -231,30 +272,35 @@ class ClusterEngine:
                 f"the connection to the scheduler is lost: {error!r}"
             ) from error
 
+    # Placement of shards ------------------------------------------------------------------------
+
+    def _held(self) -> Holdings:
+        return {address: group.numbers for address, group in self._groups.items()}
+
+    def _missing(self) -> list[int]:
+        """List the shards that no group holds."""
+        return sorted(self._others(self._held().values()))
+
     def _others(self, lists: Iterable[list[int]]) -> set[int]:
-        """Shards that are in none of some lists, which have no shard in common."""
+        """Return the shards that are in none of several disjoint lists."""
         lists = list(lists)
         if sum(map(len, lists)) == self.layout.n_shards:
             return set()
         return set(range(self.layout.n_shards)).difference(*lists)
 
-    def _missing(self) -> list[int]:
-        """Shards that nobody holds."""
-        return sorted(self._others(self._held().values()))
-
     def _place_missing(self) -> None:
-        """Make the shards that nobody has: all at first, later those of lost workers."""
+        """Build the shards that no group holds: all at first, later those of lost workers."""
         missing = self._missing()
         if not missing:
             return
-        self._census.forget()
+        self._worker_list.forget()
         if not self._placed:
             self._build(missing, _config.connect_timeout())
             self._placed = True
             return
         patience = _config.replacement_timeout()
         deadline = time.monotonic() + patience
-        while True:  # where they do not fit, wait for a replacement
+        while True:  # if the remaining workers lack memory, wait for a replacement
             try:
                 self._build(missing, patience)
             except MemoryShortError:
@@ -266,19 +312,20 @@ class ClusterEngine:
                 return
 
     def _build(self, missing: list[int], patience: float) -> None:
+        """Build missing shards on the workers that there are; wait `patience` s for the first."""
         threads = worker_threads(self._client, self._groups, patience)
         if len(missing) == self.layout.n_shards:
             shards = self._maker.assign(threads)
         else:
             shards = hand_out(missing, threads, self._held())
         if shards:
-            self._take_in(self._maker.build(shards, threads))
+            self._add(self._maker.build(shards, threads))
 
-    def _welcome(self) -> None:
+    def _move_to_joined(self) -> None:
         """Move a fair share of the shards to workers that have joined, if that is worth it."""
-        threads = self._census.workers()
+        threads = self._worker_list.workers()
         joined = [address for address in threads if address not in self._groups]
-        if not joined or time.monotonic() < self._rest_until or self._missing():
+        if not joined or time.monotonic() < self._no_move_before or self._missing():
             return
         moving = rebalance(threads, self._held())
         if not moving:
@@ -289,41 +336,18 @@ class ClusterEngine:
             fresh = self._maker.build(moving, threads)
         except (VersionMismatchError, MemoryShortError, WorkerLostError) as error:
             logger.warning("workers that joined are not used: %s", error)
-            self._rest_until = time.monotonic() + max(60.0, REST * (time.monotonic() - began))
+            rest = max(60.0, MOVE_REST * (time.monotonic() - began))
+            self._no_move_before = time.monotonic() + rest
             return
         moved = {number for group in fresh for number in group.numbers}
         for group in list(self._groups.values()):
             self._shed(group, [number for number in group.numbers if number in moved])
-        self._take_in(fresh)
-        self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
+        self._add(fresh)
+        self._no_move_before = time.monotonic() + MOVE_REST * (time.monotonic() - began)
         logger.info("%d shards moved to %d workers that joined", len(moved), len(joined))
 
-    def _held(self) -> Holdings:
-        return {address: group.numbers for address, group in self._groups.items()}
-
-    def _drop(self, groups: list[ActorGroup]) -> None:
-        """Let the scheduler forget groups, whoever still holds one."""
-        for group in groups:
-            if self._groups.get(group.actor.address) is group:
-                del self._groups[group.actor.address]
-        if groups:
-            with contextlib.suppress(Exception):  # nobody may be there to be told
-                self._client.cancel([group.actor.future for group in groups])
-
-    def _shed(self, group: ActorGroup, numbers: list[int]) -> None:
-        """Have a group let go of shards; one that is lost is dropped."""
-        if not numbers:
-            return
-        left = sorted(set(group.numbers).difference(numbers))
-        what: tuple[str, tuple[Any, ...]] = ("shed", (numbers,)) if left else ("close", ())
-        (answer,) = call_all(self._client, [(group.actor, what[1])], what[0])
-        if isinstance(answer, WorkerLostError) or not left:
-            self._drop([group])
-        else:
-            group.hold(left)
-
-    def _take_in(self, fresh: list[ActorGroup]) -> None:
-        """Add new groups; one on a worker that has a group already becomes part of that."""
+    def _add(self, fresh: list[RemoteGroup]) -> None:
+        """Add new groups; a group on a worker that already has one becomes part of it."""
         for group in fresh:
             home = self._groups.setdefault(group.actor.address, group)
             if home is not group:
@@ -338,5 +362,23 @@ class ClusterEngine:
         order = sorted(self._groups.items(), key=lambda item: item[1].numbers[0])
         self._groups = dict(order)
 
-    def __repr__(self) -> str:
-        return f"<ClusterEngine: {self.layout.n_shards} shards on {len(self._groups)} workers>"
+    def _shed(self, group: RemoteGroup, numbers: list[int]) -> None:
+        """Have a group release shards; drop a group that is lost or has none left."""
+        if not numbers:
+            return
+        left = sorted(set(group.numbers).difference(numbers))
+        method, args = ("shed", (numbers,)) if left else ("close", ())
+        (answer,) = call_all(self._client, [(group.actor, args)], method)
+        if isinstance(answer, WorkerLostError) or not left:
+            self._drop([group])
+        else:
+            group.hold(left)
+
+    def _drop(self, groups: list[RemoteGroup]) -> None:
+        """Forget groups, here and on the scheduler."""
+        for group in groups:
+            if self._groups.get(group.actor.address) is group:
+                del self._groups[group.actor.address]
+        if groups:
+            with contextlib.suppress(Exception):  # the scheduler may be gone
+                self._client.cancel([group.actor.future for group in groups])

@@ -1,50 +1,56 @@
-"""From the user's X, y and weights, of any type, to checked rows that can be placed.
+"""From the user's X, y and sample_weight, of any type, to checked rows that can be placed.
 
 `ingest` looks at the data once and returns a `Source`: canonical blocks, in this process or on
-the workers, and the facts about them, so that everything that can be wrong with the input is
-said before work begins. `Source.place` then cuts the shards and hands over to an engine.
+workers, and their measurements. All that can be wrong with the input is reported before training
+begins. `Source.place` then cuts the shards and returns an engine.
 """
 
-from typing import Any, Protocol
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
 
 import dask
 import dask.array as da
 import numpy as np
+from dask.core import get_dependencies
 
 from dask_s3vm import _config
 from dask_s3vm.engine import plan
-from dask_s3vm.engine.blocks import Block, as_labels, as_weights, make_block, row_count
-from dask_s3vm.engine.clients import current_client
-from dask_s3vm.engine.compiling import compile_meanwhile
-from dask_s3vm.engine.computing import compute_all
-from dask_s3vm.engine.lazy import delayed_blocks
+from dask_s3vm.engine.blocks import Block, as_labels, as_weights, column_type, make_block, row_count
+from dask_s3vm.engine.computing import compute_all, current_client
 from dask_s3vm.engine.sources import Columns, LocalSource, Source
+from dask_s3vm.kernels.passes import warm
+
+if TYPE_CHECKING:
+    import distributed
 
 
 class BlockMap(Protocol):
-    """Makes other rows of the rows of a block, where the block is.
+    """A function that replaces the rows of a block by other rows, in the process of the block.
 
-    row_bytes : size of a row that it makes.
-    piece_rows : blocks are cut at multiples of this.
+    row_bytes : size of a new row.
+    piece_rows : blocks may be cut only at multiples of this number of rows.
     """
 
     row_bytes: int
     piece_rows: int
 
     def __call__(self, block: Block, threads: int = 1) -> Block:
-        """Return a block of new rows, with labels and weights as they were."""
+        """Return a block of new rows, with the labels and weights of the old ones."""
         ...
 
 
 def ingest(
     X: Any, y: Any = None, sample_weight: Any = None, block_map: BlockMap | None = None
 ) -> Source:
-    """Take in rows: numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
+    """Take in rows.
 
-    y and sample_weight are in memory or dask arrays. A dask array is computed where dask's user
-    expects it: on the current client's workers, else by the configured local scheduler. Small
-    data comes to this process even if there is a client. `block_map` is for rows in memory, which
-    it replaces, on the workers if the new rows are many.
+    Parameters
+    ----------
+    X : a numpy, scipy.sparse or `sparse` array, or a dask array with blocks of these. A dask array
+        is computed on the workers of the current client, else by the configured local scheduler.
+        Small data is then gathered in this process.
+    y, sample_weight : arrays in memory, or dask arrays.
+    block_map : replaces the rows of an X in memory; on the workers if the new rows are large.
     """
     client = current_client()
     columns = Columns(
@@ -52,21 +58,9 @@ def ingest(
         None if sample_weight is None or is_dask(sample_weight) else as_weights(sample_weight),
     )
     if is_dask(X):
-        lazy = _lazy_blocks(X, y, sample_weight)
-        if client is None:
-            compile_meanwhile(None, [], X)
-            return LocalSource(list(dask.compute(*lazy)), columns, own=True)
-        from dask_s3vm.engine.placement import ClusterSource, ComputedBlocks
-        from dask_s3vm.engine.workers import worker_threads
-
-        compiling = compile_meanwhile(client, list(worker_threads(client)), X)
-        source = ClusterSource(client, ComputedBlocks(client, lazy), columns)
-        del compiling
-        small = sum(fact.nbytes for fact in source.facts) <= _config.local_bytes()
-        return source.gather() if small else source
-    mapped = block_map is None and _config.mapped() != "never"
-    columns_beside = _computed(y), _computed(sample_weight)
-    block = make_block(X, *columns_beside, narrow=False, mapped=mapped)
+        return _ingest_lazy(client, X, y, sample_weight, columns)
+    mapped = block_map is None and _may_map()
+    block = make_block(X, _computed(y), _computed(sample_weight), narrow=False, mapped=mapped)
     columns.check(row_count(block.rows))
     nbytes = plan.facts_of(block).nbytes
     if block_map is not None:
@@ -83,52 +77,89 @@ def ingest(
     return LocalSource([block], columns, own=False)
 
 
+def _ingest_lazy(
+    client: "distributed.Client | None", X: da.Array, y: Any, sample_weight: Any, columns: Columns
+) -> Source:
+    """Take in the rows of a dask array."""
+    lazy = _lazy_blocks(X, y, sample_weight)
+    if client is None:
+        _compile_in_background(None, [], X)
+        return LocalSource(list(dask.compute(*lazy)), columns, own=True)
+    from dask_s3vm.engine.placement import ClusterSource, ComputedBlocks
+    from dask_s3vm.engine.workers import worker_threads
+
+    compiling = _compile_in_background(client, list(worker_threads(client)), X)
+    source = ClusterSource(client, ComputedBlocks(client, lazy), columns)
+    del compiling
+    small = sum(fact.nbytes for fact in source.facts) <= _config.local_bytes()
+    return source.gather() if small else source
+
+
 def survey(X: Any, y: Any = None) -> list[plan.Facts]:
-    """Look at the data as `ingest` does, but keep none of it."""
+    """Measure the blocks as `ingest` does, without keeping them."""
     if not is_dask(X):
-        return [plan.facts_of(make_block(X, narrow=False, mapped=_config.mapped() != "never"))]
+        return [plan.facts_of(make_block(X, narrow=False, mapped=_may_map()))]
     measure = dask.delayed(plan.facts_of, pure=False)
     return list(compute_all([measure(block) for block in _lazy_blocks(X, y, None)]))
 
 
 def is_dask(value: Any) -> bool:
-    """Whether a value is a lazy dask array."""
+    """Whether a value is a dask array."""
     return isinstance(value, da.Array)
 
 
+def _may_map() -> bool:
+    """Whether rows may stay in memory-mapped files."""
+    return _config.mapped() != "never"
+
+
 def _computed(values: Any) -> Any:
-    """Compute a dask column beside in-memory rows; one that is in memory is kept elsewhere."""
+    """Compute y or weights if they are a dask array; None if they are in memory (see `Columns`)."""
     return compute_all([values])[0] if is_dask(values) else None
 
 
+# Blocks of dask arrays ----------------------------------------------------------------------
+
+
 def _lazy_blocks(X: da.Array, y: Any, sample_weight: Any) -> list[Any]:
-    """One delayed `Block` per row chunk of X, with the chunks of y and weights beside it."""
+    """Return a delayed `Block` for each row chunk of X, with the matching chunks of y and weights.
+
+    A block that a reader opens as a view of a mapped file must not become the result of a task,
+    since dask would copy its bytes to send or spill it. A block that is made by a single task
+    without inputs, as readers make them, is therefore made inside the task that returns the
+    `Block`.
+    """
     if X.ndim != 2:
         raise ValueError(f"X must be 2-dimensional, got {X.ndim} dimension(s)")
     if X.numblocks[1] != 1:
         X = X.rechunk({1: -1})
     if X.numblocks[0] == 0 or 0 in X.shape:
         raise ValueError(f"X is empty: it has shape {X.shape}; wanted at least one row and column")
-    columns = [_beside(X, y, "y"), _beside(X, sample_weight, "sample_weight")]
-    # Blocks of X and y may come out of one task, as those of text do. It is to run once; but if
-    # arrays are optimized one by one, each gets such a task of its own.
-    apart = not any(_share_tasks(X, column) for column in columns if column is not None)
-    rows = X.to_delayed(optimize_graph=apart).ravel()
+    columns = [_aligned(X, y, "y"), _aligned(X, sample_weight, "sample_weight")]
+    # Blocks of X and y may come from one task, as those of text files do, which should run once.
+    # Optimizing the arrays separately would give each a copy of that task.
+    separate = not any(_share_tasks(X, column) for column in columns if column is not None)
+    rows = X.to_delayed(optimize_graph=separate).ravel()
     labels, weights = (
         [None] * len(rows)
         if column is None
-        else column.to_delayed(optimize_graph=apart).ravel().tolist()
+        else column.to_delayed(optimize_graph=separate).ravel().tolist()
         for column in columns
     )
-    return delayed_blocks(rows, labels, weights, mapped=_config.mapped() != "never")
+    mapped = _may_map()
+    make, read = dask.delayed(make_block, pure=False), dask.delayed(_read_block, pure=False)
+    graph = dict(rows[0].dask)  # the graph of all blocks
+    found = []
+    for block, *parts in zip(rows, labels, weights, strict=True):
+        if _stands_alone(block.key, graph, parts):
+            found.append(read(_BlockTask(block.key, graph[block.key]), *parts, mapped))
+        else:
+            found.append(make(block, *parts, mapped=mapped))
+    return found
 
 
-def _share_tasks(X: da.Array, column: da.Array) -> bool:
-    return bool(X.dask.layers.keys() & column.dask.layers.keys())
-
-
-def _beside(X: da.Array, column: Any, name: str) -> da.Array | None:
-    """Return a dask column, aligned with the row chunks of X; None for others."""
+def _aligned(X: da.Array, column: Any, name: str) -> da.Array | None:
+    """Return a dask array of y or weights with the row chunks of X; None for any other type."""
     n_blocks = X.numblocks[0]
     if not is_dask(column):
         return None
@@ -148,3 +179,68 @@ def _beside(X: da.Array, column: Any, name: str) -> da.Array | None:
             "compute_chunk_sizes() on them"
         )
     return column
+
+
+def _share_tasks(X: da.Array, column: da.Array) -> bool:
+    return bool(X.dask.layers.keys() & column.dask.layers.keys())
+
+
+def _stands_alone(key: Any, graph: dict[Any, Any], parts: list[Any]) -> bool:
+    """Whether a block is made by one task without inputs, and labels and weights do not use it."""
+    if key not in graph:  # a persisted block, which the cluster holds
+        return False
+    if not _is_task(graph[key]) or get_dependencies(graph, key):
+        return False
+    return not any(key in part.dask for part in parts if part is not None)
+
+
+def _is_task(node: Any) -> bool:
+    """Whether a node of a graph is a task, not data or an alias."""
+    return hasattr(node, "func") or (isinstance(node, tuple) and bool(node) and callable(node[0]))
+
+
+class _BlockTask:
+    """The task that makes a block, wrapped so that dask does not run it as a task of its own."""
+
+    __slots__ = ("key", "task")
+
+    def __init__(self, key: Any, task: Any) -> None:
+        self.key = key
+        self.task = task
+
+    def run(self) -> Any:
+        """Make the block."""
+        return dask.get({self.key: self.task}, self.key)
+
+
+def _read_block(task: _BlockTask, labels: Any, weights: Any, mapped: bool) -> Block:
+    return make_block(task.run(), labels, weights, mapped=mapped)
+
+
+# Compilation of kernels ---------------------------------------------------------------------
+
+
+def _compile_in_background(
+    client: "distributed.Client | None", workers: list[str], X: da.Array
+) -> Any:
+    """Start to compile kernels for rows like those of X while the rows are read.
+
+    The types are a guess from dask's metadata; a wrong guess does no harm. Returns futures that
+    must be kept until the rows are on the workers; None without a client. With a filled cache this
+    takes tens of milliseconds.
+    """
+    kind = _kind_of(X)
+    if client is None:
+        threading.Thread(target=warm, args=kind, daemon=True).start()
+        return None
+    return [
+        client.submit(warm, *kind, workers=[worker], allow_other_workers=True, pure=False)
+        for worker in workers
+    ]
+
+
+def _kind_of(X: da.Array) -> tuple[str, str]:
+    """Return the types of column numbers ("" for dense rows) and values that X probably has."""
+    values = "float32" if X.dtype == np.float32 else "float64"
+    dense = isinstance(X._meta, np.ndarray) or np.isnan(X.shape[1])
+    return "" if dense else np.dtype(column_type(X.shape[1])).name, values

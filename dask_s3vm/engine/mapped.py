@@ -1,14 +1,16 @@
-"""Rows that stay in a file: descriptions that are opened as memory maps where they are used.
+"""Rows that stay in a memory-mapped file.
 
 A block whose arrays are views of a memory-mapped file (an Arrow IPC file through
 `pyarrow.memory_map`, a `numpy.memmap`, a plain `mmap`) need not be copied into memory. But a view
-of a map turns into a copy of its bytes as soon as it is pickled: sent to another worker, or
-spilled to disk. So the engine keeps *where* the bytes are, a file name and an offset, and maps
-the file again in the process that runs over them. Workers on several machines need the files
-under the same name: a shared file system, or a copy on each.
+of a map becomes a copy of its bytes as soon as it is pickled, to be sent to another worker or
+spilled to disk. The engine therefore keeps a description, file name and offset (`MappedRows`), and
+maps the file again in the process that runs over the rows. Workers on several machines need the
+files under the same name: a shared file system, or a copy on each.
 
-Pages that were read count as memory of the process until they are let go (`MappedRows.release`).
-The operating system keeps them in its page cache, so that reading them again is cheap.
+Pages that were read count as memory of the process until they are released (`MappedRows.release`).
+The operating system keeps them in its page cache, so reading them again is cheap.
+
+`mapped_rows` recognizes such blocks and checks them.
 """
 
 import mmap
@@ -18,18 +20,23 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from dask_s3vm.kernels.rows import CSR, Rows
+from dask_s3vm.kernels.rows import CSR, Rows, check_columns, check_finite, check_indptr
 
+#: Bytes that are checked before their pages are released.
+_CHECKED_AT_ONCE = 2**24
+
+#: The maps of this process, for as long as an array uses them.
 _open_maps: "weakref.WeakValueDictionary[MappedFile, mmap.mmap]" = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
 
 @dataclass(frozen=True)
 class MappedFile:
-    """A file as it was when its rows were looked at."""
+    """A file, identified by its path, size and modification time when its rows were checked."""
 
     path: str
     size: int
@@ -37,17 +44,17 @@ class MappedFile:
 
     @classmethod
     def at(cls, path: str) -> "MappedFile":
-        """Describe the file that is there now."""
+        """Describe the present file at a path."""
         found = os.stat(path)
         return cls(path, found.st_size, found.st_mtime_ns)
 
     def map(self) -> mmap.mmap:
         """Map the file, once per process."""
         with _lock:
-            held = _open_maps.get(self)
-            if held is None:
-                held = _open_maps[self] = self._mapped()
-            return held
+            found = _open_maps.get(self)
+            if found is None:
+                found = _open_maps[self] = self._mapped()
+            return found
 
     def _mapped(self) -> mmap.mmap:
         try:
@@ -58,14 +65,14 @@ class MappedFile:
                 return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                f"{self.path} is not there on every worker: rows that are memory-mapped need a "
-                "file system that all workers share, or `s3vm.mapped: never`"
+                f"{self.path} does not exist on every worker: memory-mapped rows need a file "
+                "system that all workers share, or `s3vm.mapped: never`"
             ) from error
 
 
 @dataclass(frozen=True)
 class MappedArray:
-    """A C-ordered array that lies in a file."""
+    """A C-ordered array in a file."""
 
     file: MappedFile
     offset: int
@@ -86,28 +93,28 @@ class MappedArray:
         return flat.reshape(self.shape)
 
     def part(self, low: int, high: int) -> "MappedArray":
-        """Entries `low` to `high` along the first axis."""
+        """Return entries `low` to `high` along the first axis."""
         width = int(np.prod(self.shape[1:])) * np.dtype(self.dtype).itemsize
         shape = (high - low, *self.shape[1:])
         return replace(self, offset=self.offset + low * width, shape=shape)
 
     def release(self) -> None:
-        """Let go of the pages that were read; they are read again when they are needed."""
+        """Release the pages that were read; the system reads them again on demand."""
         with _lock:
-            held = _open_maps.get(self.file)
-        if held is None or not self.nbytes or not hasattr(mmap, "MADV_DONTNEED"):
+            found = _open_maps.get(self.file)
+        if found is None or not self.nbytes or not hasattr(mmap, "MADV_DONTNEED"):
             return
         low = self.offset - self.offset % mmap.PAGESIZE
-        held.madvise(mmap.MADV_DONTNEED, low, self.offset + self.nbytes - low)
+        found.madvise(mmap.MADV_DONTNEED, low, self.offset + self.nbytes - low)
 
 
 @dataclass(frozen=True)
 class MappedRows:
-    """Rows whose values, and column numbers if they are sparse, lie in files.
+    """Rows whose values, and column numbers if they are sparse, are in files.
 
-    indptr : as in `CSR`, in memory (4 bytes a row); None for dense rows.
+    indptr : as in `CSR`, in memory (4 bytes per row); None for dense rows.
     indices : column numbers; None for dense rows.
-    values : the stored values, or the matrix.
+    values : the stored values, or the dense matrix.
     """
 
     indptr: np.ndarray | None
@@ -121,12 +128,12 @@ class MappedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows take, in the files and in memory."""
-        held = 0 if self.indptr is None else self.indptr.nbytes
-        return held + sum(array.nbytes for array in self._arrays())
+        """Bytes of the rows, in files and in memory."""
+        pointers = 0 if self.indptr is None else self.indptr.nbytes
+        return pointers + sum(array.nbytes for array in self._arrays())
 
     def __sizeof__(self) -> int:
-        """Tell dask what is in memory: the map is not."""
+        """Return the size in memory, for dask; the map does not count."""
         return object.__sizeof__(self) + (0 if self.indptr is None else self.indptr.nbytes)
 
     def open(self) -> Rows:
@@ -136,7 +143,7 @@ class MappedRows:
         return CSR(self.indptr, self.indices.open(), self.values.open())
 
     def part(self, start: int, stop: int) -> "MappedRows":
-        """Rows `start` to `stop`."""
+        """Return rows `start` to `stop`."""
         if self.indptr is None or self.indices is None:
             return MappedRows(None, None, self.values.part(start, stop))
         low, high = int(self.indptr[start]), int(self.indptr[stop])
@@ -145,7 +152,7 @@ class MappedRows:
         return MappedRows(indptr, self.indices.part(low, high), self.values.part(low, high))
 
     def release(self) -> None:
-        """Let go of the pages that were read."""
+        """Release the pages that were read."""
         for array in self._arrays():
             array.release()
 
@@ -155,11 +162,69 @@ class MappedRows:
         yield self.values
 
 
-def mapped_array(array: np.ndarray) -> MappedArray | None:
-    """Describe an array that is a view of a mapped file; None if it is anything else.
+def mapped_rows(X: Any) -> MappedRows | None:
+    """Describe and check a block whose rows are views of a mapped file; None for any other block.
 
-    Where the memory of a foreign owner (`mmap`, pyarrow) comes from, Linux tells: its table of the
-    maps of a process has file and offset by address. Elsewhere rows are copied into memory.
+    Accepts what kernels can read in place: CSR rows with 32-bit column numbers and dense C-ordered
+    rows, of float32 or float64. The checks read every page once, and release it at once.
+    """
+    if isinstance(X, np.ndarray):
+        rows = _dense(X)
+    elif getattr(X, "format", "") == "csr" or getattr(X, "compressed_axes", None) == (0,):
+        rows = _sparse(X)
+    else:
+        return None
+    if rows is not None:
+        _check(rows, X.shape[1])
+    return rows
+
+
+def _dense(X: np.ndarray) -> MappedRows | None:
+    values = mapped_array(X) if X.ndim == 2 and X.size and _is_float(X) else None
+    return None if values is None else MappedRows(None, None, values)
+
+
+def _sparse(X: Any) -> MappedRows | None:
+    if X.ndim != 2 or not _is_float(X.data) or getattr(X, "fill_value", 0) != 0:
+        return None
+    if X.indices.dtype not in (np.int32, np.uint32):
+        return None
+    stored = check_indptr(X.data, X.indices, X.indptr, X.shape)
+    if not stored:
+        return None
+    # as unsigned, a negative column number is too large, and `_check` finds it
+    indices = mapped_array(X.indices[:stored].view(np.uint32))
+    values = mapped_array(X.data[:stored])
+    if indices is None or values is None:
+        return None
+    indptr = X.indptr.astype(np.uint32)
+    indptr.flags.writeable = False
+    return MappedRows(indptr, indices, values)
+
+
+def _is_float(values: np.ndarray) -> bool:
+    return values.dtype in (np.float32, np.float64)
+
+
+def _check(rows: MappedRows, n_features: int) -> None:
+    """Check column numbers and values; release the pages as the check proceeds."""
+    step = max(1, rows.n_rows * _CHECKED_AT_ONCE // rows.nbytes)
+    for start in range(0, rows.n_rows, step):
+        part = rows.part(start, min(start + step, rows.n_rows))
+        found = part.open()
+        if isinstance(found, CSR):
+            check_columns(found.indices, n_features)
+            found = found.values
+        check_finite(found)
+        part.release()
+
+
+def mapped_array(array: np.ndarray) -> MappedArray | None:
+    """Describe an array that is a view of a mapped file; None for any other array.
+
+    File and offset are looked up by address in Linux's table of the maps of a process, since an
+    owner such as `mmap` or pyarrow does not tell them. On other systems the result is None, and the
+    rows are copied into memory.
     """
     owner = array.base
     while isinstance(owner, np.ndarray) and not isinstance(owner, np.memmap):
@@ -175,7 +240,7 @@ def mapped_array(array: np.ndarray) -> MappedArray | None:
 
 
 def _file_at(low: int, high: int) -> tuple[MappedFile, int] | None:
-    """File and offset of the bytes at some addresses, if they are a file's."""
+    """Return the file and the offset that a range of addresses maps, if it maps a file."""
     try:
         table = Path("/proc/self/maps").read_text()
     except OSError:
@@ -186,7 +251,7 @@ def _file_at(low: int, high: int) -> tuple[MappedFile, int] | None:
         first, end = (int(edge, 16) for edge in span.split("-"))
         if not first <= low < end:
             continue
-        # a private map that may be written to need not hold what the file does
+        # a private writable map may differ from the file
         if not name or high > end or rights[1:4:2] == "wp" or not _is_file(name[0], int(inode)):
             return None
         return MappedFile.at(name[0]), int(offset, 16) + low - first
@@ -194,7 +259,7 @@ def _file_at(low: int, high: int) -> tuple[MappedFile, int] | None:
 
 
 def _is_file(path: str, inode: int) -> bool:
-    """Whether a name is still the one of the file that was mapped."""
+    """Whether a path still leads to the file that was mapped."""
     try:
         return os.path.isfile(path) and os.stat(path).st_ino == inode
     except OSError:

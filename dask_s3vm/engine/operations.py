@@ -1,15 +1,15 @@
-"""What operations say of the row state that they use, and how it is made again.
+"""Declarations of the row state that operations use, and recipes that restore it after a loss.
 
 An operation is a function ``op(shard, *args)``. Per-row arrays that it leaves in `shard.state` for
-later operations are *row state*, known by a name, and the operation says so:
+later operations are *row state*. Each has a name, and the operation declares its use:
 
     @operation(sets="slot{slot}", reads=("targets", "costs"))
     def evaluate(shard, w, bias, slot): ...
 
-*sets* means: made from the arguments and from what it reads, whatever was there before. *changes*
-means: made from what was there. A name may hold an argument in braces. So row state has a *recipe*,
-the call that set it and those that changed it since, by which an engine makes it again on shards
-that had to be rebuilt.
+*sets*: the operation computes this row state from its arguments and from what it reads, regardless
+of an earlier value. *changes*: the new value also depends on the earlier one. Braces in a name are
+replaced by the argument of that name. The *recipe* of row state is the call that set it, followed
+by the calls that changed it since. An engine replays recipes on shards that had to be rebuilt.
 """
 
 import inspect
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-#: What a round runs on a shard: op(shard, *args).
+#: What a round runs on every shard: op(shard, *args).
 Operation = Callable[..., Any]
 
 Op = TypeVar("Op", bound=Operation)
@@ -28,7 +28,7 @@ Call = tuple[Operation, tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Uses:
-    """Names of the row state that a call sets or changes, and reads."""
+    """Names of the row state that a call sets, changes and reads."""
 
     sets: str | None = None
     changes: str | None = None
@@ -36,14 +36,14 @@ class Uses:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What has to be there before the call."""
+        """Row state that must exist before the call."""
         return self.reads if self.changes is None else (*self.reads, self.changes)
 
 
-#: Bytes of arguments that a recipe may hold before row state is copied instead.
+#: Bytes of arguments that a recipe may hold before a copy of the row state replaces it.
 MOST_BYTES = 32 << 20
 
-#: Row state that every operation reads: see `shard.hold_out`.
+#: Row state that every operation depends on: see `shard.hold_out`.
 ALWAYS = ("held out",)
 
 _UNDECLARED: tuple[Any, list[str]] = (Uses(), [])
@@ -56,7 +56,14 @@ def operation(
     reads: Iterable[str] = (),
     uses: Callable[..., Uses] | None = None,
 ) -> Callable[[Op], Op]:
-    """Declare the row state that an operation uses; with `uses`, as a function of its arguments."""
+    """Declare the row state that an operation uses.
+
+    Parameters
+    ----------
+    sets, changes : name of the row state that the operation computes, anew or from its value.
+    reads : names of other row state that it depends on.
+    uses : returns all of this from the arguments of a call, where it depends on them.
+    """
 
     def declare(op: Op) -> Op:
         names = list(inspect.signature(op).parameters)[1:]
@@ -68,7 +75,7 @@ def operation(
 
 
 def uses_of(op: Operation, args: tuple[Any, ...]) -> Uses:
-    """What a call uses, with arguments put in for the braces."""
+    """Return the row state that a call uses, with arguments substituted for braces."""
     declared, names = getattr(op, "row_state", _UNDECLARED)
     if callable(declared):
         return declared(*args)
@@ -87,34 +94,40 @@ def uses_of(op: Operation, args: tuple[Any, ...]) -> Uses:
 
 @dataclass
 class Recipe:
-    """How to make row state: calls, in order, what they read, and the bytes of their arguments."""
+    """How to compute row state.
+
+    calls : in order; the first one sets it, the others change it.
+    reads : names of the row state that the calls read.
+    nbytes : size of the arguments of the calls that change it.
+    """
 
     calls: list[Call]
     reads: tuple[str, ...] = ()
     nbytes: int = 0
 
 
-#: By name: an operation that takes row state as it is, and one that puts back what that gave.
+#: By name of row state: an operation that returns a copy of it, and one that puts copies back.
 _copies: dict[str, tuple[Operation, Operation]] = {}
 
 
 def copied_by(name: str, take: Operation, put: Operation) -> None:
-    """Say how row state that is changed by many calls can be copied: `put(shard, [take(shard)])`.
+    """Register how to copy row state `name`, for recipes that have become too large.
 
-    Where the arguments of the calls have become many bytes, an engine keeps a copy in their place.
+    take : ``take(shard)`` returns a copy of the row state of one shard.
+    put : ``put(shard, copies)`` restores it from the copies of all shards, by shard number.
     """
     _copies[name] = take, put
 
 
 @dataclass
 class Recipes:
-    """The row state of a fit by name, and which rebuilt shards do not have it yet."""
+    """The recipes of all row state, and which rebuilt shards still lack which row state."""
 
     _by_name: dict[str, Recipe] = field(default_factory=dict)
     _missing: dict[str, set[int]] = field(default_factory=dict)
 
     def note(self, op: Operation, args: tuple[Any, ...], uses: Uses) -> None:
-        """Take note of a call that every shard has carried out."""
+        """Record a call that every shard has carried out."""
         if uses.sets is not None:
             self.put(uses.sets, op, args, uses.reads)
         elif uses.changes is not None:
@@ -126,27 +139,27 @@ class Recipes:
     def put(
         self, name: str, op: Operation, args: tuple[Any, ...], reads: tuple[str, ...] = ()
     ) -> None:
-        """Say by which call row state that all shards have can be made again."""
+        """Replace the recipe of row state that all shards have by a single call."""
         self._by_name[name] = Recipe([(op, args)], reads)
         self._missing.pop(name, None)
 
     def copy_of(self, name: str | None) -> tuple[Operation, Operation] | None:
-        """How to copy row state whose recipe has become too long, if it has."""
+        """Return the operations that copy row state if its recipe is too large, else None."""
         recipe = None if name is None else self._by_name.get(name)
         return _copies.get(str(name)) if recipe and recipe.nbytes > MOST_BYTES else None
 
     def rebuilt(self, numbers: Iterable[int]) -> None:
-        """Take note of shards that have no row state."""
+        """Record that these shards were built anew and have no row state."""
         for name in self._by_name:
             self._missing.setdefault(name, set()).update(numbers)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget all recipes."""
         self._by_name.clear()
         self._missing.clear()
 
     def to_make(self, names: Iterable[str]) -> list[tuple[str, list[Call], list[int]]]:
-        """List (name, calls, shards) to be carried out before row state of these names is used."""
+        """List what to replay before row state `names` can be used: (name, calls, shards)."""
         if not self._missing:
             return []
         order: list[str] = []
@@ -159,11 +172,11 @@ class Recipes:
         ]
 
     def made(self, name: str) -> None:
-        """Take note that all shards have it."""
+        """Record that all shards have row state `name` again."""
         self._missing.pop(name, None)
 
     def _collect(self, name: str, order: list[str]) -> None:
-        """Append a name, after those that it is made from."""
+        """Append a name to `order`, after the names that its recipe reads."""
         if name in order or name not in self._by_name:
             return
         for other in self._by_name[name].reads:

@@ -1,9 +1,10 @@
-"""Rows on the workers of a dask cluster, and how shards find their place there.
+"""Rows on the workers of a dask cluster, from blocks to shards.
 
-Blocks are computed (or sent) once and stay as futures; shards are built from them by tasks on the
-worker that will hold them, and handed to an actor there. Then the blocks are let go: there is one
-copy of the rows. After a loss it is done again for the shards that are missing, from the dask graph
-or the client's rows.
+Blocks are computed there (`ComputedBlocks`) or sent there (`ScatteredBlocks`) once, and stay as
+futures of a `ClusterSource`. Tasks build shards from them on the worker that will hold the shards,
+and an actor takes the shards over. Then the blocks are released, so that one copy of the rows
+remains. After a loss the missing shards are built in the same way, from the dask graph or from the
+client's rows.
 """
 
 import contextlib
@@ -19,31 +20,24 @@ import numpy as np
 from dask_s3vm import _config
 from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, row_count, slice_block
-from dask_s3vm.engine.budget import Budget
 from dask_s3vm.engine.calls import LOST, remote_actors
-from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine
-from dask_s3vm.engine.computing import check_lineage
+from dask_s3vm.engine.cluster import ClusterEngine, RemoteGroup, WorkerGroup
+from dask_s3vm.engine.computing import RetryBudget, check_lineage
 from dask_s3vm.engine.estimate import DataSize, check_room, stays_mapped
-from dask_s3vm.engine.member import Member
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Piece, build_shard
 from dask_s3vm.engine.sources import Columns, LocalSource, summarize
-from dask_s3vm.engine.spread import Holdings, first_runs
 from dask_s3vm.engine.watch import gathered, watched
-from dask_s3vm.engine.workers import worker_limits, worker_threads
-from dask_s3vm.exceptions import MemoryShortWarning, WorkerLostError
-from dask_s3vm.interrupts import warn
+from dask_s3vm.engine.workers import Holdings, first_runs, worker_limits, worker_threads
+from dask_s3vm.exceptions import MemoryShortWarning, WorkerLostError, warn
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: Makes blocks of some numbers, as futures.
-MakeBlocks = Callable[[Sequence[int]], dict[int, distributed.Future]]
-
 
 class ComputedBlocks:
-    """Blocks computed on the workers from a dask graph."""
+    """Blocks that workers compute from a dask graph."""
 
     def __init__(self, client: distributed.Client, lazy: list[Any]) -> None:
         self._client = client
@@ -51,20 +45,25 @@ class ComputedBlocks:
         self.n_blocks = len(lazy)
 
     def __call__(self, numbers: Sequence[int]) -> dict[int, distributed.Future]:
-        """See `MakeBlocks`."""
+        """Return the futures of some blocks, by number."""
         futures = self._client.compute([self._lazy[number] for number in numbers])
         return dict(zip(numbers, futures, strict=True))
 
     def check_lineage(self, loss: BaseException) -> None:
-        """Raise `LineageError` if some of the user's data can never be computed again."""
+        """Raise `LineageError` if some of the user's data cannot be computed again."""
         check_lineage(loss)
 
 
 class ScatteredBlocks:
-    """Rows of this process, sent to the workers in slices, and replaced there by `block_map`.
+    """Rows of this process that are sent to the workers in slices.
 
-    n_workers : at least so many slices.
-    nbytes : size of the rows, of the new ones if they are replaced.
+    Parameters
+    ----------
+    client : the client of the cluster.
+    block : the rows.
+    n_workers : number of workers, and least number of slices.
+    nbytes : size of the rows on the workers, after `block_map`.
+    block_map : replaces the rows of each slice on its worker (see `ingest.BlockMap`), or None.
     """
 
     def __init__(
@@ -84,24 +83,24 @@ class ScatteredBlocks:
         if block_map is not None:
             edges[:-1] -= edges[:-1] % block_map.piece_rows
             edges = np.unique(edges)
-        # fixed for good: what is sent again must be the same slices
+        # fixed from now on: slices that are sent again must be the same
         self._slices = list(itertools.pairwise(edges.tolist()))
         self.n_blocks = len(self._slices)
 
     def __call__(self, numbers: Sequence[int]) -> dict[int, distributed.Future]:
-        """See `MakeBlocks`."""
+        """Return the futures of some blocks, by number."""
         sent_map = None if self._map is None else self._send(self._map)
         blocks = {}
         for number in numbers:
-            # one by one: in one message they would all be in the scheduler's memory at once
+            # one at a time: a single message would put them all in the scheduler's memory at once
             sent = self._send(slice_block(self._block, *self._slices[number]))
             if sent_map is not None:
-                sent = self._client.submit(_mapped, sent_map, sent, pure=False)
+                sent = self._client.submit(_apply_map, sent_map, sent, pure=False)
             blocks[number] = sent
         return blocks
 
     def check_lineage(self, loss: BaseException) -> None:
-        """Rows in this process can always be sent again."""
+        """Do nothing: rows in this process can always be sent again."""
 
     def _send(self, value: Any) -> distributed.Future:
         try:
@@ -110,15 +109,26 @@ class ScatteredBlocks:
                 lambda: self._client.scatter([value], hash=False, asynchronous=True),
             )[0]
         except TimeoutError as error:
-            raise WorkerLostError("no worker takes rows") from error
+            raise WorkerLostError("no worker accepts rows") from error
 
 
-def _mapped(block_map: Any, block: Block) -> Block:
+def _apply_map(block_map: Any, block: Block) -> Block:
     return block_map(block)
 
 
 class ClusterSource:
-    """Blocks on the workers of a client."""
+    """Blocks on the workers of a client; see `sources.Source`.
+
+    Parameters
+    ----------
+    client : the client of the cluster.
+    make_blocks : makes the blocks, now and after losses.
+    columns : labels and weights that are not part of the blocks.
+
+    Attributes
+    ----------
+    facts, summary : measurements of each block, and of all rows.
+    """
 
     def __init__(
         self,
@@ -130,8 +140,8 @@ class ClusterSource:
         self._make_blocks = make_blocks
         self._columns = columns
         self._blocks: dict[int, distributed.Future] = {}
-        self._in_a_row = 0  # losses
-        self._budget = Budget()
+        self._losses_in_a_row = 0
+        self._budget = RetryBudget()
         try:
             self.facts = self._retried(lambda: self._map(plan.facts_of))
             self.summary = summarize(self.facts, columns)
@@ -140,7 +150,7 @@ class ClusterSource:
             raise
 
     def gather(self) -> LocalSource:
-        """Bring the rows to this process."""
+        """Move the rows to this process."""
         blocks = self._retried(lambda: gathered(self._client, self._all_blocks()))
         self.close()
         return LocalSource(blocks, self._columns, own=True)
@@ -148,60 +158,62 @@ class ClusterSource:
     def place(self, classes: np.ndarray | None) -> Engine:
         """See `Source.place`."""
         pieces, layout = self._retried(self._lay_out)
-        return ClusterEngine(self._client, _Maker(self, pieces, layout, classes), layout)
+        return ClusterEngine(self._client, _ShardBuilder(self, pieces, layout, classes), layout)
 
     def close(self) -> None:
-        """Let go of the blocks."""
+        """Release the blocks."""
         self._blocks = {}
 
     def blocks(self, numbers: Collection[int]) -> dict[int, distributed.Future]:
-        """Return blocks, made if they are not there."""
+        """Return the futures of some blocks, by number; makes those that do not exist."""
         missing = sorted(number for number in set(numbers) if number not in self._blocks)
         if missing:
             self._blocks |= self._make_blocks(missing)
         return {number: self._blocks[number] for number in numbers}
 
-    def forget(self, loss: BaseException) -> None:
-        """Let go of blocks after a loss; raises `LineageError` if they cannot be made again."""
+    def note_loss(self, loss: BaseException) -> None:
+        """Release the blocks after a loss; raises `LineageError` if they cannot be made again."""
         self.close()
-        self._in_a_row += 1
-        if self._in_a_row > 1:  # the first time it may have been blocks of ours
+        self._losses_in_a_row += 1
+        # a first loss may concern blocks that were computed here: only a second one in a row shows
+        # that the user's data is lost
+        if self._losses_in_a_row > 1:
             self._make_blocks.check_lineage(loss)
 
-    def found(self) -> None:
-        """Blocks were there: losses from before were got over."""
-        self._in_a_row = 0
+    def note_success(self) -> None:
+        """Record that blocks were available: earlier losses are overcome."""
+        self._losses_in_a_row = 0
 
     def columns_of(
         self, classes: np.ndarray | None, start: int, stop: int
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Class numbers and weights of some rows, where these did not come with the blocks."""
+        """Return class numbers and weights of some rows, each None where the blocks hold it."""
         return self._columns.part(classes, start, stop)
 
     def _all_blocks(self) -> list[distributed.Future]:
         return list(self.blocks(range(self._make_blocks.n_blocks)).values())
 
     def _retried(self, work: Callable[[], T]) -> T:
-        """Do something with the blocks; again, with new ones, if a worker was lost."""
+        """Call a function that uses the blocks; retry with new blocks if a worker was lost."""
         while True:
             try:
                 result = work()
             except LOST as error:
-                self.forget(error)
+                self.note_loss(error)
                 self._budget.spend(error)
                 worker_threads(self._client, patience=_config.replacement_timeout())
             else:
-                self.found()
+                self.note_success()
                 self._budget.progress()
                 return result
 
     def _map(self, function: Callable[..., R], *columns: list[Any], **fixed: Any) -> list[R]:
-        """Run a function on every block, beside the entries of columns."""
+        """Run a function on every block and the matching entries of `columns`."""
         futures = self._client.map(function, self._all_blocks(), *columns, pure=False, **fixed)
         return gathered(self._client, futures)
 
     def _lay_out(self) -> tuple[list[list[Piece]], Layout]:
-        """Find the pieces of each shard, and the layout."""
+        """Cut the blocks: return the pieces of each shard, and the layout."""
         mapped = self._stays_mapped()
         shares, n_shards = plan.shares(self.facts, _config.shard_bytes(), mapped)
         cuts = self._map(plan.cut_block, shares)
@@ -211,7 +223,7 @@ class ClusterSource:
         return pieces, plan.layout_of(self.facts, starts, order, mapped)
 
     def _stays_mapped(self) -> bool:
-        """Whether rows stay in files; the first to tell of data that does not fit at all."""
+        """Decide whether rows stay in files; refuses, or warns of, data that is too large."""
         threads = worker_threads(self._client)
         limits, size = worker_limits(self._client, threads), DataSize.of(self.facts)
         mapped = stays_mapped(size, limits, threads)
@@ -229,8 +241,8 @@ class ClusterSource:
         return gathered(self._client, counts)
 
 
-class _Maker:
-    """Makes shards from blocks; see `cluster.ShardMaker`."""
+class _ShardBuilder:
+    """Builds shards from the blocks of a source; see `cluster.ShardMaker`."""
 
     def __init__(
         self,
@@ -246,7 +258,7 @@ class _Maker:
         self._classes = classes
 
     def assign(self, threads: dict[str, int]) -> Holdings:
-        """Consecutive runs by threads, each to the free worker that has most of its blocks."""
+        """Assign consecutive runs, each to the free worker that holds most of its rows."""
         runs = first_runs(self._layout.n_shards, list(threads.values()))
         try:
             blocks = self._source.blocks(self._blocks_of(range(self._layout.n_shards)))
@@ -268,16 +280,16 @@ class _Maker:
             shards[home] = list(range(first, stop))
         return shards
 
-    def build(self, shards: Holdings, threads: dict[str, int]) -> list[ActorGroup]:
-        """Build shards where they are to be, from the blocks that they need and no others."""
-        limits = worker_limits(self._client, threads)  # fewer workers, after a loss
+    def build(self, shards: Holdings, threads: dict[str, int]) -> list[RemoteGroup]:
+        """Build shards on their workers, from the blocks that they need and no others."""
+        limits = worker_limits(self._client, threads)  # after a loss there are fewer workers
         check_room(DataSize.of(self._source.facts), limits, threads, self._layout.mapped)
         futures: list[distributed.Future] = []
         try:
             for actor in self._submit(shards, threads):
                 futures.append(actor)
             actors = remote_actors(self._client, futures)
-            self._source.found()
+            self._source.note_success()
         except BaseException as error:
             with contextlib.suppress(Exception):
                 self._client.cancel(futures)
@@ -288,12 +300,12 @@ class _Maker:
             self._source.close()
         n_shards = self._layout.n_shards
         return [
-            ActorGroup(actor, numbers, n_shards)
+            RemoteGroup(actor, numbers, n_shards)
             for actor, numbers in zip(actors, shards.values(), strict=True)
         ]
 
     def _submit(self, shards: Holdings, threads: dict[str, int]) -> Iterator[distributed.Future]:
-        """Start building shards and groups; the blocks go as soon as nothing needs them."""
+        """Submit the tasks that build shards and groups; release blocks as soon as possible."""
         client, layout, starts = self._client, self._layout, self._layout.starts
         numbers = [number for own in shards.values() for number in own]
         blocks = self._source.blocks(self._blocks_of(numbers))
@@ -301,10 +313,10 @@ class _Maker:
         position = None
         if layout.order is not None:
             position = client.submit(plan.positions, layout.order, key=f"s3vm-columns-{token}")
-        # the scheduler remembers tasks of late for its logs: no array of length d in each of them
+        # the scheduler keeps recent tasks for its logs: they must not hold arrays of length d
         form = replace(layout, order=None)
         for home, own in shards.items():
-            # never strictly: a pinned task whose worker dies would wait for ever
+            # not strictly pinned: such a task would wait forever if its worker died
             here: dict[str, Any] = {"workers": [home], "allow_other_workers": True}
             built = [
                 client.submit(
@@ -325,7 +337,7 @@ class _Maker:
                 for number in own
             ]
             yield client.submit(
-                Member,
+                WorkerGroup,
                 built,
                 layout.n_shards,
                 threads[home],
@@ -339,6 +351,6 @@ class _Maker:
         return sorted({piece.block for number in numbers for piece in self._pieces[number]})
 
     def _lost(self, error: BaseException) -> WorkerLostError:
-        """Say it, unless what is lost can never be made again."""
-        self._source.forget(error)
+        """Return the error to raise after a loss; raises `LineageError` if it is final."""
+        self._source.note_loss(error)
         return WorkerLostError(f"a worker was lost while rows were placed: {error!r}")

@@ -1,9 +1,14 @@
-"""Where the rows are cut into shards, and how their columns are numbered.
+"""Where rows are cut into shards, and how columns are numbered.
 
-Both follow from the data alone: not from chunks, workers or threads. A shard is cut where the
-running cost of the rows (stored entries, and a little per row) passes a multiple of an equal
-share, so shards are balanced by work; a block can find its cuts on its own once it knows the
-cost of all rows before it.
+Both follow from the data and `s3vm.shard-bytes` alone, not from chunks, workers or threads; rows
+that stay in mapped files are the exception (see `shares`). The cost of a row is its number of
+stored entries, plus 4. A shard ends where the running cost of the rows passes a multiple of an
+equal share, which balances the shards by work. A block can find its cuts on its own once it knows
+the cost of all rows before it.
+
+In order: `facts_of` measures each block, `shares` tells each block its part of the total cost,
+`cut_block` cuts it, `assign_pieces` collects the pieces of each shard, and `column_order` and
+`layout_of` complete the `Layout`.
 """
 
 from collections.abc import Callable
@@ -24,21 +29,28 @@ from dask_s3vm.engine.mapped import MappedRows
 from dask_s3vm.engine.shard import Piece
 from dask_s3vm.kernels.rows import CSR
 
-#: A stored entry with its column number, as the nominal unit of `shard-bytes`.
+#: Nominal size of a stored entry with its column number, to convert `s3vm.shard-bytes` to cost.
 BYTES_PER_ENTRY = 12
 
-#: Below this width all of a vector is in the fastest cache and column order does not matter.
+#: With fewer columns a vector fits in the fastest cache, and the order of columns does not matter.
 MIN_COLUMNS_TO_ORDER = 4096
 
-#: Column frequencies are taken from so many rows at the head of the data.
+#: Number of rows at the head of the data from which column frequencies are counted.
 ROWS_TO_COUNT = 16_384
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of one block: sizes, and the values that labels take in it.
+    """Measurements of one block.
 
-    mapped : whether its rows can stay in their file; true where there is nothing to store.
+    Attributes
+    ----------
+    n_rows, n_features : shape of the block.
+    cost : sum of the costs of its rows.
+    nbytes : size of the arrays of its rows, in memory or in a file.
+    sparse : whether the rows are sparse.
+    labels : sorted distinct labels; None if the block has no labels.
+    mapped : whether the rows can stay in their file; also true of blocks without stored entries.
     """
 
     n_rows: int
@@ -52,15 +64,15 @@ class Facts:
 
 @dataclass(frozen=True)
 class Layout:
-    """How the data lies in shards.
+    """How the data is divided into shards.
 
     Attributes
     ----------
     n_rows, n_features : shape of the data.
-    starts : first row of each shard, and `n_rows` at the end.
-    order : original number of each internal column, or None where they are the same.
-    sparse : whether shards are sparse: if any block of the data is.
-    mapped : whether shards are views of files: each of rows of one block, as the file has them.
+    starts : first row of each shard, followed by `n_rows`.
+    order : original number of each internal column; None if columns are not renumbered.
+    sparse : whether shards are sparse, which they are if any block is.
+    mapped : whether shards are views of files; each then consists of rows of a single block.
     """
 
     n_rows: int
@@ -76,13 +88,13 @@ class Layout:
         return len(self.starts) - 1
 
     def to_internal(self, w: np.ndarray) -> np.ndarray:
-        """Bring a vector (.., d + 1) over features and bias to the internal column order."""
+        """Permute vectors (..., d + 1), features and bias, from the user's to internal order."""
         if self.order is None:
             return w
         return np.concatenate([w[..., :-1][..., self.order], w[..., -1:]], axis=-1)
 
     def to_external(self, w: np.ndarray) -> np.ndarray:
-        """Bring a vector (.., d + 1) in internal column order back to the user's."""
+        """Permute vectors (..., d + 1), features and bias, from internal to the user's order."""
         if self.order is None:
             return w
         back = np.empty_like(w)
@@ -108,20 +120,16 @@ def facts_of(block: Block) -> Facts:
     )
 
 
-def equal_shares(facts: list[Facts], shard_bytes: int) -> tuple[int, int, list[int]]:
-    """Total cost, number of shards, and the cost before each block."""
-    costs = [fact.cost for fact in facts]
-    total = sum(costs)
-    n_shards = shard_count(total, facts[0].n_features, shard_bytes)
-    return total, n_shards, [int(offset) for offset in np.cumsum([0, *costs[:-1]])]
-
-
 @dataclass(frozen=True)
 class Share:
     """What a block must know to find its cuts.
 
-    It begins at cost `offset` of `total`, which is cut into `n_shards`, the first of them number
-    `first`.
+    Attributes
+    ----------
+    offset : cost of the rows before the block.
+    total : cost of all rows that are cut together.
+    n_shards : number of shards that these make up.
+    first : number of the first of these shards.
     """
 
     offset: int
@@ -131,10 +139,10 @@ class Share:
 
 
 def shares(facts: list[Facts], shard_bytes: int, mapped: bool) -> tuple[list[Share], int]:
-    """Find the share of each block, and the number of shards.
+    """Return the share of each block, and the number of shards.
 
-    Rows that are mapped cannot be put together: every block is cut for itself, so that the shards
-    follow from the data and from the batches in which its files hold it.
+    Mapped rows of different blocks cannot be concatenated. Every block is then cut on its own, and
+    the shards follow from the data and from the batches in its files.
     """
     if not mapped:
         total, n_shards, offsets = equal_shares(facts, shard_bytes)
@@ -149,13 +157,83 @@ def shares(facts: list[Facts], shard_bytes: int, mapped: bool) -> tuple[list[Sha
     return found, int(ends[-1])
 
 
+def equal_shares(facts: list[Facts], shard_bytes: int) -> tuple[int, int, list[int]]:
+    """Return the total cost, the number of shards, and the cost of the rows before each block."""
+    costs = [fact.cost for fact in facts]
+    total = sum(costs)
+    n_shards = shard_count(total, facts[0].n_features, shard_bytes)
+    return total, n_shards, [int(offset) for offset in np.cumsum([0, *costs[:-1]])]
+
+
+def shard_count(cost: int, n_features: int, shard_bytes: int) -> int:
+    """Choose the number of shards.
+
+    Shards have about `shard_bytes`. Small data is cut into 1, 2, 4 or 8 shards, for threads to
+    share. A shard must not be so small that work on its vectors of length d (about four sweeps over
+    them) rivals a pass over its rows.
+    """
+    target = max(1, shard_bytes // BYTES_PER_ENTRY)
+    wanted = -(-cost // target)
+    if wanted < 8:
+        wanted = 1 << (max(1, min(8, 8 * cost // target)).bit_length() - 1)
+    width = n_features + 1
+    most = max(cost // (16 * width), 2 if cost >= 4 * width else 1)
+    fewest = cost // MAX_ENTRIES + 1
+    return int(max(fewest, min(wanted, most)))
+
+
+def cut_block(block: Block, share: Share) -> list[tuple[int, int]]:
+    """Cut a block according to its share; see `cut_points`."""
+    cuts = cut_points(block, share.offset, share.total, share.n_shards)
+    return [(share.first + number, row) for number, row in cuts]
+
+
+def cut_points(block: Block, offset: int, total: int, n_shards: int) -> list[tuple[int, int]]:
+    """Cut a block whose rows are preceded by rows of cost `offset`.
+
+    Returns (shard number, first row of the block in that shard) pairs. The row that begins at
+    running cost c belongs to shard floor(c n_shards / total).
+    """
+    costs = row_costs(block.rows)
+    before = offset + np.cumsum(costs) - costs
+    numbers = before * n_shards // max(total, 1)
+    firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    return [(int(numbers[i]), int(i)) for i in firsts]
+
+
+def assign_pieces(
+    cuts: list[list[tuple[int, int]]], sizes: list[int], n_shards: int
+) -> tuple[list[list[Piece]], tuple[int, ...]]:
+    """Collect the pieces of each shard from the cuts of all blocks; also return `Layout.starts`."""
+    pieces: list[list[Piece]] = [[] for _ in range(n_shards)]
+    counts = np.zeros(n_shards, dtype=np.int64)
+    for block, (points, size) in enumerate(zip(cuts, sizes, strict=True)):
+        ends = [low for _, low in points[1:]] + [size] * bool(points)
+        for (number, low), high in zip(points, ends, strict=True):
+            pieces[number].append(Piece(block, low, high))
+            counts[number] += high - low
+    last = Piece(0, 0, 0)
+    for own in pieces:
+        if not own:  # a row that costs more than a whole share leaves the next shard empty
+            own.append(Piece(last.block, last.high, last.high))
+        last = own[-1]
+    return pieces, tuple(int(start) for start in np.cumsum(np.append(0, counts)))
+
+
+def layout_of(
+    facts: list[Facts], starts: tuple[int, ...], order: np.ndarray | None, mapped: bool = False
+) -> Layout:
+    """Assemble the layout."""
+    sparse = any(fact.sparse for fact in facts)
+    return Layout(starts[-1], facts[0].n_features, starts, order, sparse, mapped)
+
+
 def column_order(
     facts: list[Facts], count: Callable[[list[tuple[int, int]]], list[np.ndarray]]
 ) -> np.ndarray | None:
-    """Order the columns by how often they occur in the first rows; None to leave them.
+    """Order the columns by their frequency in the first rows; None to keep the user's order.
 
-    `count` counts the columns in the head of the data: in the first rows of each block, given as
-    (block, rows) pairs.
+    `count` runs `count_columns` for a list of (block number, number of rows) pairs.
     """
     n_features = facts[0].n_features
     if n_features < MIN_COLUMNS_TO_ORDER or not any(fact.sparse for fact in facts):
@@ -168,70 +246,8 @@ def column_order(
     return order_columns(np.sum(count(head), axis=0))
 
 
-def layout_of(
-    facts: list[Facts], starts: tuple[int, ...], order: np.ndarray | None, mapped: bool = False
-) -> Layout:
-    """Put together what has been found out."""
-    sparse = any(fact.sparse for fact in facts)
-    return Layout(starts[-1], facts[0].n_features, starts, order, sparse, mapped)
-
-
-def shard_count(cost: int, n_features: int, shard_bytes: int) -> int:
-    """Choose the number of shards.
-
-    Shards of about `shard_bytes`; small data in 2, 4 or 8, for threads to share; but not so many
-    that handling a shard's vectors of length d (about four sweeps over them) rivals its pass.
-    """
-    target = max(1, shard_bytes // BYTES_PER_ENTRY)
-    wanted = -(-cost // target)
-    if wanted < 8:
-        wanted = 1 << (max(1, min(8, 8 * cost // target)).bit_length() - 1)
-    width = n_features + 1
-    most = max(cost // (16 * width), 2 if cost >= 4 * width else 1)
-    fewest = cost // MAX_ENTRIES + 1
-    return int(max(fewest, min(wanted, most)))
-
-
-def cut_points(block: Block, offset: int, total: int, n_shards: int) -> list[tuple[int, int]]:
-    """Cut a block whose rows are preceded by rows of cost `offset`.
-
-    Returns (shard number, row of the block at which that shard's part begins) pairs; the row
-    that begins at running cost c belongs to shard floor(c n_shards / total).
-    """
-    costs = row_costs(block.rows)
-    before = offset + np.cumsum(costs) - costs
-    numbers = before * n_shards // max(total, 1)
-    firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
-    return [(int(numbers[i]), int(i)) for i in firsts]
-
-
-def cut_block(block: Block, share: Share) -> list[tuple[int, int]]:
-    """Cut a block by its share; see `cut_points`."""
-    cuts = cut_points(block, share.offset, share.total, share.n_shards)
-    return [(share.first + number, row) for number, row in cuts]
-
-
-def assign_pieces(
-    cuts: list[list[tuple[int, int]]], sizes: list[int], n_shards: int
-) -> tuple[list[list[Piece]], tuple[int, ...]]:
-    """Collect, from the cuts of all blocks, the pieces of each shard and the shards' first rows."""
-    pieces: list[list[Piece]] = [[] for _ in range(n_shards)]
-    counts = np.zeros(n_shards, dtype=np.int64)
-    for block, (points, size) in enumerate(zip(cuts, sizes, strict=True)):
-        ends = [low for _, low in points[1:]] + [size] * bool(points)
-        for (number, low), high in zip(points, ends, strict=True):
-            pieces[number].append(Piece(block, low, high))
-            counts[number] += high - low
-    last = Piece(0, 0, 0)
-    for own in pieces:
-        if not own:  # one row outweighs a whole share: the next shard is empty
-            own.append(Piece(last.block, last.high, last.high))
-        last = own[-1]
-    return pieces, tuple(int(start) for start in np.cumsum(np.append(0, counts)))
-
-
 def count_columns(block: Block, n_rows: int) -> np.ndarray:
-    """Count how often each column is not zero in the first `n_rows` rows of a block."""
+    """Count the nonzeros of each column in the first `n_rows` rows of a block."""
     head = opened(slice_rows(block.rows, 0, n_rows))
     if not isinstance(head, CSR):
         return np.count_nonzero(head, axis=0)
@@ -239,15 +255,15 @@ def count_columns(block: Block, n_rows: int) -> np.ndarray:
 
 
 def order_columns(counts: np.ndarray) -> np.ndarray:
-    """Most frequent columns first, so that a pass finds them together in the cache.
+    """Sort columns by descending frequency, so that a pass finds the frequent ones in the cache.
 
-    A fifth off a pass over text, whose vocabulary is numbered in some other way.
+    Saves a fifth of the time of a pass over text, whose vocabulary is in some other order.
     """
     return np.argsort(-counts, kind="stable")
 
 
 def positions(order: np.ndarray) -> np.ndarray:
-    """Invert an order: the internal number of each original column."""
+    """Return the internal number of each original column: the inverse of an order."""
     position: np.ndarray = np.empty(len(order), dtype=column_type(len(order)))
     position[order] = np.arange(len(order), dtype=position.dtype)
     return position

@@ -1,4 +1,4 @@
-"""What problems and solvers see of the engine."""
+"""The interface between solvers and the engine: rounds over rows that stay in place."""
 
 from typing import Any, Protocol
 
@@ -10,39 +10,46 @@ from dask_s3vm.engine.tree import Parts
 class Engine(Protocol):
     """Rows in shards, and rounds over them.
 
-    An operation is a module-level function `op(shard, *args)`. It may keep per-row arrays in
-    `shard.state`, which it declares (see `operations`), and returns a tuple of numbers, arrays and
-    lists (`sum`; lists are joined in the order of the shards) or anything small (`each`). Arrays to
-    be added are new ones: the sum is made in them.
+    A round runs one operation on every shard. An operation is a module-level function
+    ``op(shard, *args)``. It may leave per-row arrays in `shard.state`, and declares that it does
+    (see `operations`). Its result is what travels to the client:
 
-    A lost worker is the engine's business: its shards are made again elsewhere, with the row state
-    that the round needs, and do their part of the round. Every shard carries out every round once.
+    - for `sum`, a tuple of numbers, arrays and lists. Numbers and arrays are added; lists are
+      concatenated in the order of the shards. The arrays must be new ones: the sum is accumulated
+      in them.
+    - for `each`, any object. In the rounds of a solver it is a few numbers. Operations that return
+      something per row (a copy of row state for a checkpoint, projected or distinct rows, the last
+      candidates of a selection) cost that much traffic and client memory.
+
+    The engine recovers from lost workers. It builds their shards again on other workers, restores
+    the row state that the round needs, and runs the operation there. Every round takes effect
+    exactly once on the row state of every shard.
     """
 
     layout: Layout
-    #: rounds made so far
+    #: number of rounds so far
     rounds: int
 
     def sum(self, op: Operation, *args: Any) -> Parts:
-        """One round: broadcast `args`, run `op` on every shard, add up in the fixed order."""
+        """Run a round: broadcast `args`, run `op` on every shard, add in the order of `tree`."""
         ...
 
     def each(self, op: Operation, *args: Any) -> list[Any]:
-        """One round whose results are not added: a list in the order of the shards."""
+        """Run a round without addition: the results, in the order of the shards."""
         ...
 
     def remember(self, name: str, op: Operation, *args: Any) -> None:
-        """Say by which call row state that the shards have now could be made again.
+        """Declare that the call ``op(shard, *args)`` would produce the present row state `name`.
 
-        For state that came about in another way than by one call: labels that were switched one by
-        one are put back as they are. Costs nothing.
+        For row state whose recorded calls are not a good way to restore it, such as labels that
+        were switched one at a time. Costs: no round.
         """
         ...
 
     def forget(self) -> None:
-        """Let go of all row state: another problem begins. Costs: 1 round."""
+        """Drop all row state, before another problem is solved. Costs: 1 round."""
         ...
 
     def close(self) -> None:
-        """Let go of the rows."""
+        """Release the rows."""
         ...

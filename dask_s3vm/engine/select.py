@@ -1,10 +1,10 @@
 """Exact order statistics of per-row values that stay in the shards.
 
-The k-th smallest value is found digit by digit: a float64 is mapped to an unsigned integer of
-the same order, and each round counts, over all shards, the values by their next 12 bits below
-the digits found so far. Six rounds at the very most, whatever the values; as soon as few
-candidates are left they are gathered instead. Ties go by global row number, so the answer is the
-one that a stable sort of all values would give.
+The k-th smallest value is found digit by digit. Every float64 is mapped to an unsigned integer of
+the same order. Each round counts, over all shards, the candidates by the next 12 bits, and the
+candidates that share the leading bits of the answer remain. There are six counting rounds at most,
+whatever the values. As soon as no more than `GATHER` candidates are left, they are gathered
+instead. Ties are broken by global row number, so the answer is that of a stable sort of all values.
 """
 
 from collections.abc import Callable
@@ -16,25 +16,28 @@ from dask_s3vm.engine.operations import Uses, operation, uses_of
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 
-#: op(shard, *args) -> (values, row numbers within the shard, ascending) of the rows that count.
+#: op(shard, *args) -> (values, ascending row numbers within the shard) of the rows to select from.
 ValuesOf = Callable[..., tuple[np.ndarray, np.ndarray]]
 
-_BITS = 12
-_TOP = np.uint64(1 << 63)
-
-#: Gather the candidates when no more than this are left.
+#: Candidates are gathered in the client when no more than this are left.
 GATHER = 2048
+
+#: Bits of a digit.
+_BITS = 12
+
+#: The sign bit of a float64.
+_TOP = np.uint64(1 << 63)
 
 
 class Ranked(NamedTuple):
-    """A value and the global number of its row; compares as (value, row)."""
+    """A value and its global row number; compares as (value, row)."""
 
     value: float
     row: int
 
 
 def up_to(shard: Shard, values: np.ndarray, rows: np.ndarray, last: Ranked) -> np.ndarray:
-    """Which (value, row of the shard) are not behind `last`."""
+    """Return the mask of the (value, row of the shard) pairs that do not come after `last`."""
     place = last.row - shard.start
     return (values < last.value) | ((values == last.value) & (rows.astype(np.int64) <= place))
 
@@ -62,10 +65,11 @@ def select(engine: Engine, k: int, values_of: ValuesOf, *args: Any) -> Ranked:
 
 
 def count_crossing(engine: Engine, rising_of: ValuesOf, falling_of: ValuesOf, *args: Any) -> int:
-    """Count the leading pairs of two lists, one ascending and one descending, that are in order.
+    """Find where an ascending list of values crosses a descending one.
 
-    With A the values of `rising_of` sorted ascending and B those of `falling_of` descending, the
-    largest k with A_k < B_k (counted from 1), which is max_t min(#{A < t}, #{B >= t}).
+    Let A be the values of `rising_of` sorted ascending and B those of `falling_of` sorted
+    descending. Returns the largest k, counted from 1, with A_k < B_k, or 0 if there is none:
+    max_t min(#{A < t}, #{B >= t}).
 
     Costs: 2-4 rounds as a rule, 7 at most; no pass over the rows.
     """
@@ -76,7 +80,7 @@ def count_crossing(engine: Engine, rising_of: ValuesOf, falling_of: ValuesOf, *a
             rising, falling = engine.sum(_first_histograms, (rising_of, falling_of), args)
         else:
             rising, falling = engine.sum(_histograms, 2, low, shift, width)
-        # at the lower edge of a digit's range: how many of A are below, how many of B are not
+        # for t at the lower edge of each digit's range: #{A < t} and #{B >= t}
         less = below + np.cumsum(rising) - rising
         no_less = above + np.cumsum(falling[::-1])[::-1]
         digit = int(np.flatnonzero(less <= no_less)[-1]) if less[0] <= no_less[0] else 0
@@ -105,14 +109,14 @@ def _check_position(k: int, n: int) -> None:
 
 
 def _pick(engine: Engine, k: int, n: int, low: int, shift: int) -> Ranked:
-    """Take element `k` of the candidates whose leading digits are those of `low`."""
+    """Return element `k` of the `n` candidates whose leading digits are those of `low`."""
     if n <= GATHER:
         found = engine.each(_take_candidates, 1, low, shift)
         keys = np.concatenate([keys for ((keys, _),) in found])
         rows = np.concatenate([rows for ((_, rows),) in found])
         place = np.argsort(keys, kind="stable")[k]
         return Ranked(float(_decode(keys[place : place + 1])[0]), int(rows[place]))
-    # one value, tied more often than is worth gathering: count up to the k-th row that has it
+    # all bits are known, but more rows than may be gathered share the value: find the k-th of them
     ties = engine.each(_tie_count, low)
     ends = np.cumsum(ties)
     shard = int(np.searchsorted(ends, k, side="right"))
@@ -124,11 +128,11 @@ def _pick(engine: Engine, k: int, n: int, low: int, shift: int) -> Ranked:
 
 # Operations on one shard --------------------------------------------------------------------
 #
-# The candidates that are left, as (keys, rows) per list, wait in `state` for the next round.
+# The row state "candidates" holds, for each list of values, the (keys, rows) that are left.
 
 
 def _uses_of_lists(lists: tuple[ValuesOf, ...], args: tuple[Any, ...]) -> Uses:
-    """Candidates are made from what the lists of values are made from."""
+    """Declare that candidates depend on the row state from which the lists are computed."""
     reads = [name for values_of in lists for name in uses_of(values_of, args).reads]
     return Uses(sets="candidates", reads=tuple(dict.fromkeys(reads)))
 
@@ -137,20 +141,20 @@ def _uses_of_lists(lists: tuple[ValuesOf, ...], args: tuple[Any, ...]) -> Uses:
 def _first_histograms(
     shard: Shard, lists: tuple[ValuesOf, ...], args: tuple[Any, ...]
 ) -> tuple[np.ndarray, ...]:
-    """Take the values of each list, and count them by their leading digit."""
-    held = []
+    """Compute the values of each list, and count them by their leading digit."""
+    candidates = []
     for values_of in lists:
         values, rows = values_of(shard, *args)
-        held.append((_encode(values), rows))
-    shard.state["candidates"] = held
-    return tuple(_digit_counts(keys, 64, _BITS) for keys, _ in held)
+        candidates.append((_encode(values), rows))
+    shard.state["candidates"] = candidates
+    return tuple(_digit_counts(keys, 64, _BITS) for keys, _ in candidates)
 
 
 @operation(changes="candidates")
 def _histograms(
     shard: Shard, n_lists: int, low: int, shift: int, width: int
 ) -> tuple[np.ndarray, ...]:
-    """Keep the candidates whose leading digits are those of `low`; count them by the next."""
+    """Narrow the candidates to those that share the digits of `low`; count them by the next one."""
     return tuple(
         _digit_counts(keys, shift, width) for keys, _ in _narrowed(shard, n_lists, low, shift)
     )
@@ -160,20 +164,25 @@ def _histograms(
 def _take_candidates(
     shard: Shard, n_lists: int, low: int, shift: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Hand out the last candidates, with global row numbers."""
-    held = _narrowed(shard, n_lists, low, shift)
+    """Return the candidates that share the digits of `low`, with global row numbers.
+
+    Two numbers per candidate travel to the client; there are at most `GATHER` over all shards.
+    """
+    candidates = _narrowed(shard, n_lists, low, shift)
     del shard.state["candidates"]
-    return [(keys, rows.astype(np.int64) + shard.start) for keys, rows in held]
+    return [(keys, rows.astype(np.int64) + shard.start) for keys, rows in candidates]
 
 
 @operation(changes="candidates")
 def _tie_count(shard: Shard, low: int) -> int:
+    """Narrow the candidates to those with the key `low`; return their number."""
     ((keys, _),) = _narrowed(shard, 1, low, 0)
     return len(keys)
 
 
 @operation(reads=["candidates"])
 def _tied_row(shard: Shard, number: int, k: int) -> int:
+    """Return the global number of candidate `k` of shard `number`; -1 on other shards."""
     ((_, rows),) = shard.state.pop("candidates")
     return int(rows[k]) + shard.start if shard.number == number else -1
 
@@ -181,12 +190,13 @@ def _tied_row(shard: Shard, number: int, k: int) -> int:
 def _narrowed(
     shard: Shard, n_lists: int, low: int, shift: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    held = shard.state["candidates"]
-    assert len(held) == n_lists, "candidates of another search"
-    for place, (keys, rows) in enumerate(held):
+    """Keep the candidates that share the bits of `low` from bit `shift` up, and return them."""
+    candidates = shard.state["candidates"]
+    assert len(candidates) == n_lists, "candidates of another search"
+    for place, (keys, rows) in enumerate(candidates):
         chosen = (keys >> np.uint64(shift)) == np.uint64(low >> shift)
-        held[place] = (keys[chosen], rows[chosen])
-    return held
+        candidates[place] = (keys[chosen], rows[chosen])
+    return candidates
 
 
 def _digit_counts(keys: np.ndarray, shift: int, width: int) -> np.ndarray:
@@ -195,14 +205,14 @@ def _digit_counts(keys: np.ndarray, shift: int, width: int) -> np.ndarray:
 
 
 def _encode(values: np.ndarray) -> np.ndarray:
-    """Map float64 to uint64 of the same order; -0.0 and 0.0 are one value."""
+    """Map float64 to uint64 of the same order; -0.0 and 0.0 become the same key."""
     values = np.asarray(values, dtype=np.float64) + 0.0
     if np.isnan(values).any():
-        raise ValueError("cannot select from values with NaN among them")
+        raise ValueError("the values to select from contain NaN; wanted numbers")
     bits = values.view(np.uint64)
     return np.where(bits & _TOP, ~bits, bits | _TOP)
 
 
 def _decode(keys: np.ndarray) -> np.ndarray:
-    """Map back what `_encode` gives."""
+    """Invert `_encode`."""
     return np.where(keys & _TOP, keys ^ _TOP, ~keys).view(np.float64)

@@ -1,4 +1,8 @@
-"""One shard: consecutive rows, their labels and weights, and per-row state of a fit."""
+"""One shard: consecutive rows, their labels and weights, and their row state during a fit.
+
+`Shard` is what operations work on. `build_shard` assembles one from parts of blocks, on the process
+that will hold it.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -12,8 +16,8 @@ from dask_s3vm.engine.blocks import (
     Block,
     aligned,
     as_sparse,
-    brought_in,
     frozen,
+    load_rows,
     opened,
     renumber_columns,
     row_count,
@@ -32,16 +36,18 @@ _scratch = threading.local()
 
 @dataclass(eq=False)
 class Shard:
-    """Rows `start` to `start + n_rows` of the data, resident in one process.
+    """Rows `start` to `start + n_rows` of the data.
 
     Attributes
     ----------
     number : position among all shards, which fixes the order of addition.
+    start : global number of the first row.
+    n_features : number of columns.
     rows : the rows, read-only; columns may be renumbered (see `plan.Layout`).
     codes : class number of each row, -1 where unlabeled; None without labels.
-    weights : sample weights, or None for ones.
-    state : per-row arrays of the problems that are being solved, by name.
-    in_file : where the rows lie, if they are views of a file.
+    weights : sample weights; None if all are 1.
+    state : row state of the problems that are being solved, by name (see `operations`).
+    in_file : location of the rows, if they are views of a memory-mapped file.
     """
 
     number: int
@@ -60,28 +66,28 @@ class Shard:
 
     @property
     def unlabeled(self) -> np.ndarray:
-        """Which rows have no label, and a weight that is not 0."""
-        assert self.codes is not None, "the rows came without labels"
+        """Mask of the rows that have no label and a positive weight."""
+        assert self.codes is not None, "the shard was built without labels"
         mask = self.codes < 0
         return mask if self.weights is None else mask & (self.weights > 0)
 
     @property
     def nbytes(self) -> int:
-        """Bytes in arrays that are in memory."""
+        """Bytes of the arrays in memory; rows in a file do not count."""
         rows = self.rows if self.in_file is None else self.in_file.indptr
-        held = [rows, self.codes, self.weights, *self.state.values()]
-        return sum({id(array): array.nbytes for array in _arrays_in(held)}.values())
+        arrays = _arrays_in([rows, self.codes, self.weights, *self.state.values()])
+        return sum({id(array): array.nbytes for array in arrays}.values())
 
     def __sizeof__(self) -> int:
-        """Tell dask what the shard really weighs."""
+        """Return the true size, for dask."""
         return object.__sizeof__(self) + self.nbytes
 
     def __getstate__(self) -> dict[str, Any]:
-        """Take along everything but rows that can be found in their file."""
+        """Pickle everything except rows in a file."""
         return {**self.__dict__, "rows": None} if self.in_file else self.__dict__
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore; arrays that came over the wire are brought to aligned memory."""
+        """Unpickle: map the file again; copy arrays that arrived at unaligned addresses."""
         self.__dict__.update(state)
         if self.in_file is not None:
             self.rows = self.in_file.open()
@@ -91,9 +97,9 @@ class Shard:
             self.rows = frozen(aligned(self.rows))
 
     def pair(self, v: np.ndarray | float) -> np.ndarray:
-        """Return this thread's pair buffer, loaded with `v`, for a kernel over the rows.
+        """Return the pair buffer of this thread, loaded with `v`, for a kernel over the rows.
 
-        There is one per thread: a second call writes over what the first gave.
+        Each thread has one buffer: a second call overwrites the result of the first.
         """
         width, sparse = self.n_features, isinstance(self.rows, CSR)
         buffers = _scratch.__dict__.setdefault("buffers", {})
@@ -103,22 +109,22 @@ class Shard:
         load_pair(self.rows, pair, v)
         return pair
 
-    def rest(self) -> None:
-        """After a pass: let go of the file's pages if memory is short."""
+    def take(self, pair: np.ndarray) -> np.ndarray:
+        """Copy the vector that a kernel has accumulated in a pair buffer."""
+        return pair_output(self.rows, pair)
+
+    def may_copy(self, share: float) -> bool:
+        """Whether there is memory to copy this share of the rows; always true of rows in memory."""
+        return self.in_file is None or memory.room_for_copy(int(share * self.in_file.nbytes))
+
+    def release_pages(self) -> None:
+        """Release the pages of the file after a pass, if memory is short."""
         if self.in_file is not None and memory.crowded():
             self.in_file.release()
 
-    def may_copy(self, share: float) -> bool:
-        """Whether a copy of such a share of the rows fits; it always does where they are held."""
-        return self.in_file is None or memory.room_for_copy(int(share * self.in_file.nbytes))
-
-    def take(self, pair: np.ndarray) -> np.ndarray:
-        """Copy what a kernel has added up in a pair buffer."""
-        return pair_output(self.rows, pair)
-
 
 def drop_state(shard: Shard) -> None:
-    """Let go of the row state of problems, and of rows being held out."""
+    """Drop all row state, and restore the weights that `hold_out` replaced."""
     if "given_weights" in shard.state:
         (shard.weights,) = shard.state["given_weights"]
     shard.state.clear()
@@ -126,24 +132,15 @@ def drop_state(shard: Shard) -> None:
 
 @operation(sets="held out")
 def hold_out(shard: Shard, rows: np.ndarray) -> None:
-    """Give some rows weight 0, which is as if they were not there; all others have their own.
+    """Give some rows weight 0, as if they were absent; all others get their original weight.
 
-    rows : their numbers among all rows of the data, ascending.
+    rows : global row numbers, ascending.
     """
     (given,) = shard.state.setdefault("given_weights", (shard.weights,))
     low, high = np.searchsorted(rows, (shard.start, shard.start + shard.n_rows))
     weights = np.ones(shard.n_rows) if given is None else given.copy()
     weights[rows[low:high] - shard.start] = 0.0
     shard.weights = weights
-
-
-def _arrays_in(held: Any) -> Iterator[np.ndarray]:
-    """All arrays in nested tuples and lists."""
-    if isinstance(held, np.ndarray):
-        yield held
-    elif isinstance(held, (list, tuple)):
-        for part in held:
-            yield from _arrays_in(part)
 
 
 @dataclass(frozen=True)
@@ -170,12 +167,12 @@ def build_shard(
     Parameters
     ----------
     number, start : see `Shard`.
-    layout : how all of the data lies in shards.
+    layout : how the data is divided into shards.
     parts : (block, first row, end row) of each part, in order.
-    classes : encodes labels that came with the blocks.
-    position : new numbers of the columns, or None.
-    columns : class numbers and weights that did not come with the blocks.
-    own : share no memory with the blocks, so that they can be let go.
+    classes : sorted class labels, to encode labels that are part of the blocks.
+    position : new number of each column, or None to keep the numbers.
+    columns : class numbers and weights, each None where the blocks hold it.
+    own : whether to share no memory with the blocks, so that these can be released.
     """
     found = [slice_rows(block.rows, low, high) for block, low, high in parts]
     in_file = found[0] if layout.mapped and isinstance(found[0], MappedRows) else None
@@ -189,12 +186,21 @@ def build_shard(
     return Shard(number, start, layout.n_features, rows, codes, weights, in_file=in_file)
 
 
+def encode(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the class number of each label; -1 for values that are no class: unlabeled rows."""
+    if classes.dtype.kind in "US":  # a block of unlabeled rows alone may hold numbers
+        labels = labels.astype(classes.dtype.kind)
+    small = np.int8 if len(classes) <= 127 else np.int32
+    place = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    return np.where(classes[place] == labels, place, -1).astype(small)
+
+
 def _assembled(
     found: list[Rows | MappedRows], layout: "Layout", position: np.ndarray | None, own: bool
 ) -> Rows:
-    """Put rows together in memory."""
-    pieces = [brought_in(rows, layout.n_features) if own else opened(rows) for rows in found]
-    if layout.sparse:  # the columns of sparse rows may be renumbered: no dense ones among them
+    """Concatenate the parts in memory."""
+    pieces = [load_rows(rows, layout.n_features) if own else opened(rows) for rows in found]
+    if layout.sparse:  # all of them: only the columns of sparse rows can be renumbered
         pieces = [as_sparse(piece) for piece in pieces]
     rows = pieces[0] if len(pieces) == 1 else stack_rows(pieces)
     if position is not None and isinstance(rows, CSR):
@@ -202,15 +208,6 @@ def _assembled(
     if own and len(pieces) == 1 and not isinstance(found[0], MappedRows):
         rows = _copied(rows)
     return rows
-
-
-def encode(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Class numbers of labels; -1 for a value that is no class, the mark of unlabeled rows."""
-    if classes.dtype.kind in "US":  # a block of marks alone may have come as numbers
-        labels = labels.astype(classes.dtype.kind)
-    small = np.int8 if len(classes) <= 127 else np.int32
-    place = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    return np.where(classes[place] == labels, place, -1).astype(small)
 
 
 def _copied(rows: Rows) -> Rows:
@@ -222,7 +219,17 @@ def _copied(rows: Rows) -> Rows:
 def _joined(
     columns: list[np.ndarray | None], parts: list[tuple[Block, int, int]]
 ) -> np.ndarray | None:
+    """Concatenate the entries of the parts; None if a block has none."""
     if any(column is None for column in columns):
         return None
     cut = [column[low:high] for column, (_, low, high) in zip(columns, parts, strict=True)]  # type: ignore[index]
     return np.concatenate(cut)
+
+
+def _arrays_in(value: Any) -> Iterator[np.ndarray]:
+    """Yield all arrays in nested tuples and lists."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _arrays_in(part)

@@ -1,6 +1,6 @@
-"""Rows that have been looked at and are ready to be placed, with the columns that go with them.
+"""Sources: checked rows with their labels and weights, ready to be placed in an engine.
 
-`LocalSource` is for rows in this process; `placement.ClusterSource` for rows on workers.
+`LocalSource` holds rows in this process, `placement.ClusterSource` rows on workers.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,12 @@ from dask_s3vm.engine.shard import Piece, Shard, build_shard, encode
 
 @dataclass(frozen=True)
 class Summary:
-    """Facts about all rows: sizes, the sorted distinct values of the labels, rows per block."""
+    """Measurements of all rows.
+
+    n_rows, n_features : shape of the data.
+    labels : sorted distinct labels; None without labels.
+    block_rows : number of rows of each block.
+    """
 
     n_rows: int
     n_features: int
@@ -34,26 +39,29 @@ class Source(Protocol):
     summary: Summary
 
     def place(self, classes: np.ndarray | None) -> Engine:
-        """Cut the rows into shards and put them where rounds run; labels become class numbers.
+        """Cut the rows into shards, and return an engine that holds them.
 
-        To be called once: the rows move to the engine.
+        classes : sorted class labels, which become class numbers; other labels are unlabeled rows.
+            None for rows without labels.
+
+        May be called once: the rows move to the engine.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the rows, if they have not been placed."""
+        """Release the rows, if they have not been placed."""
         ...
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Labels and weights that are in this process, whole; None where they come with the blocks."""
+    """Labels and weights of all rows, in this process; None if absent or part of the blocks."""
 
     labels: np.ndarray | None
     weights: np.ndarray | None
 
     def check(self, n_rows: int) -> None:
-        """Refuse columns of another length than X."""
+        """Raise `ValueError` if the length is not the number of rows of X."""
         for name, values in (("y", self.labels), ("sample_weight", self.weights)):
             if values is not None and len(values) != n_rows:
                 raise ValueError(
@@ -63,7 +71,7 @@ class Columns:
     def part(
         self, classes: np.ndarray | None, start: int, stop: int
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Class numbers and weights of some rows."""
+        """Return the class numbers and the weights of rows `start` to `stop`."""
         codes = weights = None
         if self.labels is not None and classes is not None:
             codes = encode(self.labels[start:stop], classes)
@@ -73,10 +81,12 @@ class Columns:
 
 
 def summarize(facts: list[Facts], columns: Columns) -> Summary:
-    """Check that the blocks and the columns fit together."""
+    """Check that blocks and columns fit together, and summarize them."""
     widths = {fact.n_features for fact in facts}
     if len(widths) > 1:
-        raise ValueError(f"the blocks of X have different numbers of columns: {sorted(widths)}")
+        raise ValueError(
+            f"the blocks of X have different numbers of columns: {sorted(widths)}; wanted one"
+        )
     n_rows = sum(fact.n_rows for fact in facts)
     n_features = widths.pop()
     if n_rows == 0 or n_features == 0:
@@ -92,7 +102,15 @@ def summarize(facts: list[Facts], columns: Columns) -> Summary:
 
 
 class LocalSource:
-    """Blocks in this process. With `own`, blocks are let go as soon as a shard has copied them."""
+    """Blocks in this process; see `Source`.
+
+    Parameters
+    ----------
+    blocks : the blocks, in order.
+    columns : labels and weights that are not part of the blocks.
+    own : whether shards copy the rows, and blocks are released as this proceeds; else shards are
+        views of the user's arrays where possible.
+    """
 
     def __init__(self, blocks: list[Block], columns: Columns, own: bool) -> None:
         self._blocks: list[Block | None] = list(blocks)
@@ -120,17 +138,18 @@ class LocalSource:
         return LocalEngine(shards, layout, _config.local_threads())
 
     def close(self) -> None:
-        """Let go of the blocks."""
+        """Release the blocks."""
         self._blocks = []
 
     def _block(self, number: int) -> Block:
         block = self._blocks[number]
-        assert block is not None, "block used after it was let go"
+        assert block is not None, "the block was used after its release"
         return block
 
     def _build(
         self, pieces: list[list[Piece]], layout: Layout, classes: np.ndarray | None
     ) -> list[Shard]:
+        """Build all shards, and release the blocks."""
         position = None if layout.order is None else plan.positions(layout.order)
         shards = []
         for number, own in enumerate(pieces):
@@ -140,7 +159,7 @@ class LocalSource:
             shards.append(
                 build_shard(number, start, layout, parts, classes, position, columns, self._own)
             )
-            if self._own:  # pieces go in the order of the blocks: those before are used up
+            if self._own:  # pieces are in the order of blocks: earlier blocks are no longer needed
                 self._blocks[: own[-1].block] = [None] * own[-1].block
         self._blocks = []
         return shards

@@ -1,9 +1,9 @@
 """The fixed order of addition: a binary tree over shard numbers.
 
-Node (lo, hi) stands for the sum over shards lo..hi-1; a node of more than one shard is the
-sum of its two halves. Floating-point sums depend on their order, so partial results are added
-along this tree and never in order of arrival: the bits are the same for one thread and for any
-number of workers. A group adds up the subtrees that it holds whole; the client adds the rest.
+Node (lo, hi) is the sum over shards lo..hi-1; a node of more than one shard is the sum of its two
+halves. Floating-point sums depend on their order. Partial results are therefore added along this
+tree and never in order of arrival, and the bits are the same for one thread and for any number of
+workers. A group sums the subtrees of which it holds all shards; the client adds the rest.
 """
 
 import itertools
@@ -18,7 +18,7 @@ Parts = tuple[Any, ...]
 
 
 def cover(first: int, stop: int, n: int) -> list[Node]:
-    """List the largest nodes of the tree over `n` shards that lie within first..stop-1."""
+    """List, in order, the largest nodes of the tree over `n` shards within first..stop-1."""
     found: list[Node] = []
     stack = [(0, n)]
     while stack:
@@ -35,14 +35,14 @@ def cover(first: int, stop: int, n: int) -> list[Node]:
 
 def cover_all(numbers: Sequence[int], n: int) -> list[Node]:
     """As `cover`, for any ascending shard numbers."""
-    # a node is a range: it lies within one run of consecutive numbers
+    # a node is a range, so it lies within one run of consecutive numbers
     starts = [i for i, number in enumerate(numbers) if i == 0 or number != numbers[i - 1] + 1]
     runs = itertools.pairwise([*starts, len(numbers)])
     return [node for low, high in runs for node in cover(numbers[low], numbers[high - 1] + 1, n)]
 
 
 def node_edges(n: int, n_nodes: int) -> list[int]:
-    """List where the nodes end on the first level of the tree that has `n_nodes` or more."""
+    """List the boundaries of the nodes on the first level that has `n_nodes` nodes or more."""
     edges = [0, n]
     while len(edges) <= n_nodes:
         middles = [(lo + hi) // 2 for lo, hi in itertools.pairwise(edges)]
@@ -54,7 +54,7 @@ def node_edges(n: int, n_nodes: int) -> list[int]:
 
 
 def add(left: Parts, right: Parts) -> Parts:
-    """Add two partial results entry by entry, reusing the left arrays where they are ours."""
+    """Add two partial results entry by entry; left arrays that are writeable receive the sum."""
     return tuple(_add(a, b) for a, b in zip(left, right, strict=True))
 
 
@@ -66,11 +66,11 @@ def _add(a: Any, b: Any) -> Any:
 
 
 class TreeSum:
-    """Adds partial results as they come, in the order of the tree; any thread may put.
+    """Adds partial results in the order of the tree, in whatever order they arrive. Thread-safe.
 
     Parameters
     ----------
-    top : the node whose subtree is summed.
+    top : the node to be computed.
     """
 
     def __init__(self, top: Node) -> None:
@@ -80,7 +80,7 @@ class TreeSum:
         self._lock = threading.Lock()
 
     def put(self, node: Node, parts: Parts) -> None:
-        """Add the sum of a node of the tree; whoever completes a pair goes on upwards."""
+        """Add the sum of a node; the thread that completes a pair carries on with the parent."""
         while node != self.top:
             parent, sibling = _family(node, self.top)
             with self._lock:
@@ -93,14 +93,14 @@ class TreeSum:
         self._total = parts
 
     def total(self) -> Parts:
-        """Return the sum, once all of it has been put."""
+        """Return the sum, after all of its parts have been put."""
         if self._total is None:
             raise AssertionError(f"parts of the sum over shards {self.top} are missing")
         return self._total
 
 
 def _family(node: Node, top: Node) -> tuple[Node, Node]:
-    """Parent and sibling of a node below `top`."""
+    """Return the parent and the sibling of a node below `top`."""
     lo, hi = top
     while True:
         middle = (lo + hi) // 2
@@ -113,7 +113,7 @@ def _family(node: Node, top: Node) -> tuple[Node, Node]:
 
 
 def sum_nodes(nodes: Iterable[tuple[Node, Parts]], n: int) -> Parts:
-    """Sum the nodes that several groups returned, which must make up the whole tree."""
+    """Sum nodes that several groups returned and that together cover all `n` shards."""
     total = TreeSum((0, n))
     for node, parts in nodes:
         total.put(node, parts)

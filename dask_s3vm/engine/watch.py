@@ -1,8 +1,8 @@
-"""Waiting for a cluster that may have stopped answering.
+"""Waits that end even if the cluster stops answering.
 
-A connection that breaks is an error at once. A process that is frozen, or behind a network cut,
-breaks nothing: whoever waits for it would wait for ever. So every wait here looks up from time to
-time and asks the scheduler, which must answer, and which knows when it last heard each worker.
+A broken connection is an error at once. But a process that is frozen or cut off from the network
+keeps its connections open, and a plain wait for it never ends. Every wait here therefore asks the
+scheduler at intervals. The scheduler must answer, and it knows when it last heard from each worker.
 """
 
 import asyncio
@@ -23,14 +23,15 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Longest time between two looks, in seconds.
+#: Longest time between two looks at the cluster, in seconds.
 TICK = 2.0
 
+#: Tasks that nobody waits for: asyncio itself keeps weak references only.
 _background: set[asyncio.Future[Any]] = set()
 
 
 def tick() -> float:
-    """Seconds between two looks."""
+    """Return the seconds between two looks at the cluster."""
     return min(TICK, _config.worker_timeout() / 4, _config.scheduler_timeout() / 4)
 
 
@@ -40,12 +41,12 @@ def in_loop(
     *args: Any,
     patience: float | None = None,
 ) -> T:
-    """Wait for a coroutine in the client's event loop; an interrupt ends the wait.
+    """Run the coroutine `start(*args)` in the client's event loop, and wait for its result.
 
-    As `client.sync`, whose wait would block the event loop for ever if an exception reached it at
-    the wrong moment.
+    As `client.sync`, except that `interrupts` can end the wait. `client.sync` would block the event
+    loop forever if an exception reached it at the wrong moment.
 
-    patience : seconds after which to raise `TimeoutError`.
+    patience : seconds after which to raise `TimeoutError`; None for no limit.
     """
     if client.loop.asyncio_loop.is_closed():
         raise RuntimeError("the event loop of the dask client is closed")
@@ -57,7 +58,7 @@ def in_loop(
         except BaseException as error:
             answer.put((None, error))
 
-    # not cancelled when it is given up: what dask awaits inside would complain
+    # an abandoned coroutine is not cancelled: dask's own coroutines inside would log errors
     client.loop.add_callback(run)
     try:
         result, error = interrupts.take(answer, patience)
@@ -73,11 +74,11 @@ def watched(
     start: Callable[[], Awaitable[T]],
     concerned: Collection[str] = (),
 ) -> T:
-    """Wait for what `start` starts in the client's event loop.
+    """Wait for the awaitable that `start` returns, in the client's event loop, with a watch.
 
-    Raises `SchedulerLostError` if the scheduler does not answer, and `WorkerLostError` if a worker
-    is lost meanwhile that is concerned, or works for this client. Other workers of the cluster may
-    be at work for somebody else: they are not ours to judge.
+    Raises `SchedulerLostError` if the scheduler does not answer, and `WorkerLostError` if one of
+    the workers `concerned`, or one that works for this client, is lost meanwhile. Other workers may
+    work for other clients and are left alone.
     """
     return in_loop(client, _watched, client, start, concerned)
 
@@ -93,24 +94,24 @@ async def _watched(
         while not (await asyncio.wait([task], timeout=tick()))[0]:
             lost = await watch.look(concerned)
             if lost:
-                raise WorkerLostError(f"worker {min(lost)} has left the cluster, or fell silent")
+                raise WorkerLostError(f"worker {min(lost)} has left the cluster or is silent")
         return task.result()
     finally:
         task.cancel()
 
 
 def gathered(client: distributed.Client, futures: Sequence[distributed.Future]) -> list[Any]:
-    """Results of futures, with a watch on the cluster while they are waited for."""
+    """Wait for the results of futures; see `watched`."""
     return watched(client, lambda: client.gather(list(futures), asynchronous=True))
 
 
 def next_done(client: distributed.Client, coming: distributed.as_completed) -> distributed.Future:
-    """Next future that is done or has failed; there must be one."""
+    """Wait for the next future that has finished or failed; there must be one. See `watched`."""
     return watched(client, coming.__anext__)
 
 
 def cluster_state(client: distributed.Client) -> dict[str, Any]:
-    """What the scheduler says of itself and its workers; raises `SchedulerLostError`."""
+    """Ask the scheduler for its identity, workers included; raises `SchedulerLostError`."""
     return in_loop(client, _ask, client)
 
 
@@ -123,29 +124,29 @@ async def _ask(client: distributed.Client) -> dict[str, Any]:
             break
         try:
             return await asyncio.wait_for(client.scheduler.identity(), left)
-        except (OSError, CommClosedError):  # the client may be about to connect again
+        except (OSError, CommClosedError):  # the client may be reconnecting
             await asyncio.sleep(0.1)
     address = getattr(client.scheduler, "address", "unknown")
     raise SchedulerLostError(
         f"the scheduler at {address} does not answer (waited {patience:g} s, "
-        "s3vm.scheduler-timeout); once there is one again, fit again or go on from a checkpoint"
+        "s3vm.scheduler-timeout); once it is back, fit again or resume from a checkpoint"
     )
 
 
 class Watch:
-    """Looks at the cluster again and again, while somebody waits."""
+    """Finds lost workers by repeated looks at the cluster, while something is waited for."""
 
     def __init__(self, client: distributed.Client) -> None:
         self._client = client
-        #: by worker: when it was last heard, by the scheduler's clock; since when we know, by ours
+        #: by worker: its last sign of life by the scheduler's clock, and when we learned of it
         self._heard: dict[str, tuple[float, float]] = {}
 
     async def look(self, concerned: Collection[str] = ()) -> set[str]:
-        """Find workers that are lost: those concerned that have left, or are silent.
+        """Return the lost workers: those `concerned` that have left the cluster or are silent.
 
-        Silent workers that have something to do for this client count as well. One that is silent
-        is removed from the cluster, as dask would do by itself after `worker-ttl`: its tasks go to
-        others.
+        Silent workers that hold or process something for this client count too. A lost worker that
+        is silent is removed from the cluster, as dask itself does after `worker-ttl`, so that its
+        tasks go to others.
         """
         workers = (await _ask(self._client))["workers"]
         lost = {address for address in concerned if address not in workers}
@@ -158,7 +159,10 @@ class Watch:
         return lost | ours
 
     def _silent(self, workers: dict[str, Any]) -> set[str]:
-        """Workers that the scheduler has not heard for long, by our clock."""
+        """Return the workers whose last sign of life has not changed for `s3vm.worker-timeout`.
+
+        Measured by the clock of this process, not by that of the scheduler.
+        """
         now, silent = time.monotonic(), set()
         for address, about in workers.items():
             seen, since = self._heard.get(address, (None, now))
@@ -169,36 +173,39 @@ class Watch:
         return silent
 
     async def _working_for_us(self, workers: set[str]) -> set[str]:
-        """Which of some workers process or hold what this client waits for."""
+        """Return those of some workers that process or hold something for this client."""
         try:
             found = await self._client._run_on_scheduler(
                 working_for, self._client.id, sorted(workers)
             )
-        except Exception as error:  # a scheduler need not have this package
-            logger.debug("silent workers are left alone: %r", error)
+        except Exception as error:  # this package need not be installed on the scheduler
+            logger.debug("cannot ask whom silent workers work for, leaving them alone: %r", error)
             return set()
         return set(found)
 
     async def _remove(self, address: str, nanny: str | None) -> None:
-        logger.warning("worker %s is silent: removed from the cluster", address)
+        logger.warning("worker %s is silent: removing it from the cluster", address)
         with contextlib.suppress(OSError, CommClosedError):
             await asyncio.wait_for(
                 self._client.scheduler.unregister(address=address, stimulus_id="s3vm-silent"),
                 _config.scheduler_timeout(),
             )
-        if nanny:  # it may live, and start another one
+        if nanny:  # it may still respond, and start another worker
             task = asyncio.ensure_future(_restart(self._client, nanny))
             _background.add(task)
             task.add_done_callback(_background.discard)
 
 
 async def _restart(client: distributed.Client, nanny: str) -> None:
-    with contextlib.suppress(Exception):  # a service to the cluster; the fit goes on without
+    with contextlib.suppress(Exception):  # a courtesy to the cluster: the fit does not depend on it
         await asyncio.wait_for(client.rpc(nanny).kill(reason="s3vm-silent"), 30.0)
 
 
 def working_for(client: str, workers: list[str], dask_scheduler: Any = None) -> list[str]:
-    """Workers, of some, with a task that a client wants or that leads to one. For the scheduler."""
+    """Return those of some workers with a task that a client wants, or that such a task needs.
+
+    Runs on the scheduler.
+    """
 
     def is_wanted(task: Any) -> bool:
         stack, seen = [task], set()

@@ -1,28 +1,49 @@
-"""The workers of a cluster: who they are, what they have, and whether they can do our work."""
+"""The workers of a cluster: which there are, which shards they get, and pieces of work for them."""
 
+import asyncio
+import contextlib
+import heapq
+import itertools
+import logging
 import sys
 import time
-from collections.abc import Collection
+import uuid
+from collections.abc import Callable, Collection, Generator, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import distributed
+import numpy as np
 from distributed.system import MEMORY_LIMIT
 
 from dask_s3vm import _config, interrupts
 from dask_s3vm._version import __version__
-from dask_s3vm.engine.watch import cluster_state, watched
+from dask_s3vm.engine.calls import LOST
+from dask_s3vm.engine.computing import RetryBudget
+from dask_s3vm.engine.tree import node_edges
+from dask_s3vm.engine.watch import cluster_state, gathered, next_done, watched
 from dask_s3vm.exceptions import EngineError, VersionMismatchError, WorkerLostError
 
+logger = logging.getLogger(__name__)
+
+#: Numbers of shards, ascending, by the address of the worker that holds them.
+Holdings = dict[str, list[int]]
+
+#: Shards move to workers that have joined only if the largest number of shards per thread falls by
+#: at least this share.
+MIN_GAIN = 0.1
+
+#: Hosts of workers on this machine.
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
 def worker_threads(
     client: distributed.Client, known: Collection[str] = (), patience: float | None = None
 ) -> dict[str, int]:
-    """Return the threads of each worker, by address, once all are found to run this version.
+    """Return the threads of each worker by address, after a check that all run this version.
 
-    known : addresses of workers that have been looked at before.
-    patience : seconds to wait for a first worker; default s3vm.connect-timeout.
+    known : addresses of workers that have passed this check before.
+    patience : seconds to wait for a first worker; default `s3vm.connect-timeout`.
     """
     patience = _config.connect_timeout() if patience is None else patience
     deadline = time.monotonic() + patience
@@ -35,13 +56,13 @@ def worker_threads(
         interrupts.sleep(0.1)
     try:
         check_versions(client, [address for address in found if address not in known])
-    except WorkerLostError:  # it is no worker any more
+    except WorkerLostError:  # a worker has left meanwhile: look again
         return worker_threads(client, known, patience)
     return found
 
 
 def running_workers(state: dict[str, Any]) -> dict[str, int]:
-    """Threads of the workers that take on work, by address, of what a scheduler says."""
+    """Return the threads of the workers that accept work, by address, from a scheduler's state."""
     workers = state["workers"].items()
     return {
         address: about["nthreads"]
@@ -50,14 +71,8 @@ def running_workers(state: dict[str, Any]) -> dict[str, int]:
     }
 
 
-def _worker_version() -> str:
-    import dask_s3vm
-
-    return dask_s3vm.__version__
-
-
 def check_versions(client: distributed.Client, workers: list[str]) -> None:
-    """Raise `VersionMismatchError` if one of some workers runs another version."""
+    """Raise `VersionMismatchError` if one of these workers runs another version."""
     if not workers:
         return
     found = watched(
@@ -68,7 +83,7 @@ def check_versions(client: distributed.Client, workers: list[str]) -> None:
     wrong = {
         worker: version
         for worker, version in found.items()
-        if version != __version__ and not isinstance(version, OSError)  # gone: no worker any more
+        if version != __version__ and not isinstance(version, OSError)  # OSError: it has left
     }
     if wrong:
         worker, version = next(iter(sorted(wrong.items())))
@@ -79,17 +94,180 @@ def check_versions(client: distributed.Client, workers: list[str]) -> None:
         )
 
 
-def worker_limits(client: distributed.Client, workers: Collection[str]) -> dict[str, int]:
-    """Bytes that workers may use.
+def _worker_version() -> str:
+    import dask_s3vm
 
-    Those without a limit share the memory of the machine, if it is this one; of others nothing is
-    known, and they are believed to have room for everything.
+    return dask_s3vm.__version__
+
+
+def worker_limits(client: distributed.Client, workers: Collection[str]) -> dict[str, int]:
+    """Return the bytes that each worker may use.
+
+    Workers without a limit share the memory of the machine, if it is this one. On other machines
+    they are assumed to have enough.
     """
     found = cluster_state(client)["workers"]
-    there = {address: found[address] for address in workers if address in found}
-    free = [about["host"] for about in there.values() if not about["memory_limit"]]
-    shared = MEMORY_LIMIT // max(1, len(free))
+    present = {address: found[address] for address in workers if address in found}
+    unlimited = [address for address, about in present.items() if not about["memory_limit"]]
+    share = MEMORY_LIMIT // max(1, len(unlimited))
     return {
-        address: about["memory_limit"] or (shared if about["host"] in _HERE else sys.maxsize)
-        for address, about in there.items()
+        address: about["memory_limit"] or (share if about["host"] in _HERE else sys.maxsize)
+        for address, about in present.items()
     }
+
+
+class WorkerList:
+    """The workers of a cluster as of a few seconds ago, refreshed without ever waiting.
+
+    `updated` costs a look at the clock and, every `s3vm.elastic-interval`, a request to the
+    scheduler in the background.
+    """
+
+    def __init__(self, client: distributed.Client) -> None:
+        self._client = client
+        self._request: Future[dict[str, Any]] | None = None
+        self._next = time.monotonic() + _config.elastic_interval()
+        self._workers: dict[str, int] = {}
+
+    def updated(self) -> bool:
+        """Whether a new list has arrived since the last call; sends requests when they are due."""
+        if self._request is not None:
+            if not self._request.done():
+                return False
+            request, self._request = self._request, None
+            if request.cancelled() or request.exception() is not None:
+                return False
+            self._workers = running_workers(request.result())
+            return True
+        interval = _config.elastic_interval()
+        if interval > 0.0 and time.monotonic() >= self._next:
+            self._next = time.monotonic() + interval
+            loop = self._client.loop.asyncio_loop
+            self._request = asyncio.run_coroutine_threadsafe(self._ask(), loop)
+        return False
+
+    def forget(self) -> None:
+        """Drop a pending request: its answer may contain workers that are lost by now."""
+        self._request = None
+
+    def workers(self) -> dict[str, int]:
+        """Return the threads of the workers, by address."""
+        return self._workers
+
+    async def _ask(self) -> dict[str, Any]:
+        return await asyncio.wait_for(
+            self._client.scheduler.identity(), _config.scheduler_timeout()
+        )
+
+
+# Which worker gets which shards -------------------------------------------------------------
+#
+# Shards cost about the same, since they are cut by cost. Workers at first get consecutive runs of
+# them, in proportion to their threads. After a loss only the missing shards are handed out. When
+# workers join, a fair share moves to them if that is worth it.
+
+
+def first_runs(n_shards: int, threads: Sequence[int]) -> list[tuple[int, int]]:
+    """Cut the shards into consecutive runs in proportion to threads, at most one per worker.
+
+    Runs end where large nodes of the tree of sums end, at most an eighth of an average share from
+    the ideal cut, so that a group answers with few partial sums. Empty runs are left out.
+    """
+    ideal = np.cumsum([0, *threads]) * n_shards / sum(threads)
+    ends = np.array(node_edges(n_shards, 4 * len(threads)))
+    edges = [int(ends[np.argmin(np.abs(ends - edge))]) for edge in ideal]
+    return [(first, stop) for first, stop in itertools.pairwise(edges) if stop > first]
+
+
+def hand_out(missing: Sequence[int], threads: dict[str, int], held: Holdings) -> Holdings:
+    """Assign missing shards, in consecutive runs, to the workers with fewest per thread."""
+    loads = {worker: len(held.get(worker, ())) for worker in threads}
+    return _cut_by_sizes(missing, _fill(len(missing), threads, loads))
+
+
+def rebalance(threads: dict[str, int], held: Holdings) -> Holdings:
+    """Return the shards that should move, by the worker that gets them; none if not worth it."""
+    total = sum(map(len, held.values()))
+    fair = _fill(total, threads, dict.fromkeys(threads, 0))
+    if _fullest(fair, threads) > (1.0 - MIN_GAIN) * _fullest(
+        {worker: len(numbers) for worker, numbers in held.items()}, threads
+    ):
+        return {}
+    moving = sorted(
+        number for worker, numbers in held.items() for number in numbers[fair.get(worker, 0) :]
+    )
+    staying = {worker: min(len(numbers), fair.get(worker, 0)) for worker, numbers in held.items()}
+    wanted = {worker: size - staying.get(worker, 0) for worker, size in fair.items()}
+    return _cut_by_sizes(moving, wanted)
+
+
+def _cut_by_sizes(numbers: Sequence[int], sizes: dict[str, int]) -> Holdings:
+    """Cut a list of shards into consecutive runs of given sizes; leaves out empty ones."""
+    ends = itertools.accumulate(sizes.values(), initial=0)
+    runs = zip(sizes, itertools.pairwise(ends), strict=True)
+    return {worker: list(numbers[low:high]) for worker, (low, high) in runs if high > low}
+
+
+def _fill(n: int, threads: dict[str, int], loads: dict[str, int]) -> dict[str, int]:
+    """Distribute `n` shards so that the largest number of shards per thread is least.
+
+    loads : number of shards that each worker has already.
+    """
+    sizes = dict.fromkeys(sorted(threads), 0)
+    queue = [((loads[worker] + 1) / threads[worker], worker) for worker in sizes]
+    heapq.heapify(queue)
+    for _ in range(n):
+        _, worker = queue[0]
+        sizes[worker] += 1
+        after = (loads[worker] + sizes[worker] + 1) / threads[worker]
+        heapq.heapreplace(queue, (after, worker))
+    return sizes
+
+
+def _fullest(sizes: dict[str, int], threads: dict[str, int]) -> float:
+    """Return the largest number of shards per thread."""
+    return max(size / threads.get(worker, 1) for worker, size in sizes.items())
+
+
+# Pieces of work ----------------------------------------------------------------------------
+
+
+def run_on_workers(
+    client: distributed.Client,
+    work: Callable[..., Any],
+    shared: Any,
+    arguments: Sequence[tuple[Any, ...]],
+) -> Generator[tuple[int, Any], None, None]:
+    """Run the pieces of `computing.run_pool` as tasks of the workers."""
+    missing = set(range(len(arguments)))
+    budget, patience = RetryBudget(), None
+    while missing:
+        worker_threads(client, patience=patience)  # waits for one, and checks versions
+        patience = _config.replacement_timeout()
+        pending: dict[distributed.Future, int] = {}
+        try:
+            sent = watched(
+                client,
+                lambda: client.scatter(shared, broadcast=True, hash=False, asynchronous=True),
+            )
+            token = uuid.uuid4().hex[:12]
+            for number in sorted(missing):
+                key = f"s3vm-piece-{token}-{number}"
+                future = client.submit(work, sent, *arguments[number], key=key, priority=-number)
+                pending[future] = number
+            coming = distributed.as_completed(list(pending), loop=client.loop)
+            while pending:
+                done = next_done(client, coming)
+                (result,) = gathered(client, [done])  # waits while dask runs a lost piece again
+                number = pending.pop(done)
+                missing.discard(number)
+                done.release()
+                budget.progress()
+                yield number, result
+        # scattered data has no lineage: it is lost with the last worker that holds it
+        except LOST as error:
+            logger.warning("sending the shared data again")
+            budget.spend(error)
+        finally:
+            with contextlib.suppress(Exception):  # the scheduler may be gone
+                client.cancel(list(pending))

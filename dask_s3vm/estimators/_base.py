@@ -1,85 +1,236 @@
-"""What all linear estimators of this package do alike: take rows in, start, keep what was found."""
+"""What all classifiers do alike: take rows in, train each binary problem, keep what was found.
+
+`fit` is `fit_path` with one model. An estimator says how one binary problem is solved (`_solve`, or
+`_solver` where problems share work), and what it keeps beside what all of them have.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.estimators._inputs import take_in
-from dask_s3vm.estimators._kernel import KernelParameters
-from dask_s3vm.estimators._labels import class_costs, find_classes
 from dask_s3vm.estimators._linear import LinearClassifier
 from dask_s3vm.estimators._record import check_resumable, recorded
-from dask_s3vm.estimators._resident import Resident
-from dask_s3vm.estimators._shared import LabelParameters
+from dask_s3vm.estimators._rows import (
+    PlacedRows,
+    class_costs,
+    find_classes,
+    has_unlabeled,
+    positive_ratios,
+    take_in,
+)
+from dask_s3vm.exceptions import warn
 from dask_s3vm.features import KernelMap
-from dask_s3vm.interrupts import warn
-from dask_s3vm.methods.base import ClassTotals, History, LinearSolution, class_totals
+from dask_s3vm.interrupts import interruptible
+from dask_s3vm.methods.base import (
+    ENDINGS,
+    BinarySolution,
+    BinaryTask,
+    ClassTotals,
+    Start,
+    class_totals,
+)
+from dask_s3vm.methods.run import HistoryRow, Record
+from dask_s3vm.parameters.methods import MethodParameters
+
+#: What fits for smaller and smaller lam hand on, by the positive class; see `methods.base`.
+Seeds = dict[int, Any]
+
+#: Solves one binary problem: (model number, problem number, task, start, name, about).
+Solver = Callable[[int, int, BinaryTask, Start, str, HistoryRow], Any]
 
 
 @dataclass(frozen=True)
-class Placed:
-    """Rows in an engine, and what is known of their labels.
+class FitRows:
+    """Rows in an engine for one fit, and what is known of their labels.
 
     costs : cost of a labeled row by its class.
+    ratios : share of positive rows among the unlabeled, for each binary problem.
+    supervised : whether the labeled rows alone count.
+    weighted : whether rows have weights.
     start : (k, d + 1) weights to start from, in the user's column order, or None.
     block_rows : number of rows of each block of X.
-    history : of this fit; knows the state of an earlier one to go on from, if there is one.
+    rows : the rows themselves, for estimators with exact kernel columns; None for all others.
+    record : of this fit; holds the state of an interrupted one, if there is one to resume.
     """
 
     engine: Engine
     classes: np.ndarray
     totals: ClassTotals
     costs: np.ndarray
+    ratios: list[float]
+    supervised: bool
+    weighted: bool
     start: np.ndarray | None
     block_rows: tuple[int, ...]
-    history: History
+    rows: Any
+    record: Record
 
     @property
     def positives(self) -> list[int]:
-        """Class numbers that are +1 in turn: one for two classes, else each of them."""
-        return [1] if len(self.classes) == 2 else list(range(len(self.classes)))
+        """Class numbers that are +1 in turn."""
+        return positives_of(self.classes)
 
-    def internal_start(self, problem: int) -> np.ndarray | None:
+    def start_of(self, problem: int) -> np.ndarray:
         """Weights to start binary problem number `problem` from, in internal order."""
-        return None if self.start is None else self.engine.layout.to_internal(self.start[problem])
+        layout = self.engine.layout
+        if self.start is None:
+            return np.zeros(layout.n_features + 1)
+        return layout.to_internal(self.start[problem])
 
 
-def n_problems(classes: np.ndarray) -> int:
-    """Number of binary problems: one for two classes, else one for each."""
-    return 1 if len(classes) == 2 else len(classes)
+def positives_of(classes: np.ndarray) -> list[int]:
+    """Class numbers that are +1 in turn: one for two classes, else each of them."""
+    return [1] if len(classes) == 2 else list(range(len(classes)))
 
 
-class LinearS3VM(KernelParameters, LabelParameters, LinearClassifier):
-    """Base of the classifiers; parameters are those that all of them have.
+class LinearS3VM(MethodParameters, LinearClassifier):
+    """Base of the classifiers.
 
     With a kernel the methods are linear in the features of the rows; see `features.kernel_map`.
     """
 
-    class_weight: dict[Any, float] | str | None
-    warm_start: bool
+    unlabeled: Any
     max_iter: int
+    #: parameters that an estimator without them has all the same
+    class_weight: Any = None
+    warm_start: bool = False
 
     #: what `max_iter` counts
     _counted = "Newton steps"
+    #: type of the solution of a binary problem
+    _solution: ClassVar[Any] = BinarySolution
+
+    @interruptible
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Train the model.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
+        y : array of shape (n,), numpy or dask
+            Labels; `unlabeled` marks rows without one.
+        sample_weight : array of shape (n,), numpy or dask, or None
+            Weights of the rows, within the labeled and within the unlabeled ones.
+
+        Returns
+        -------
+        self
+        """
+        fit_path([self], X, y, sample_weight)
+        return self
+
+    # What an estimator says ---------------------------------------------------------------------
+
+    def _solve(
+        self, rows: FitRows, task: BinaryTask, start: Start, name: str, about: HistoryRow
+    ) -> Any:
+        """Solve one binary problem.
+
+        States are saved by `rows.record.run` under names that begin with `name` and a slash;
+        `about` are the columns that its history rows begin with.
+        """
+        raise NotImplementedError
+
+    def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
+        """Prepare what the binary problems share, and return what solves one of them."""
+
+        def solve(
+            place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
+        ) -> Any:
+            return models[place]._solve(rows, task, start, name, about)
+
+        return solve
+
+    def _task_costs(self, rows: FitRows) -> np.ndarray:
+        """Cost of a labeled row by its class, as the method wants it."""
+        return rows.costs
+
+    def _is_supervised(self, totals: ClassTotals) -> bool:
+        """Whether the labeled rows alone are trained on; warns if others were expected."""
+        if self.facts.supervised:
+            return True
+        return not has_unlabeled(self, totals) or getattr(self, "lam_unlabeled", None) == 0
+
+    def _found_labels(self, rows: FitRows, solved: list[Any]) -> Any:
+        """Class number of each row, where the method found some; None: predict them."""
+        return None
+
+    # Training -----------------------------------------------------------------------------------
+
+    def _tasks(self, rows: FitRows) -> list[BinaryTask]:
+        """The binary problems: one for two classes, else one-vs-rest."""
+        totals, costs = rows.totals, self._task_costs(rows)
+        return [
+            BinaryTask(positive, costs, totals.n_unlabeled, totals.unlabeled_weight, ratio)
+            for positive, ratio in zip(rows.positives, rows.ratios, strict=True)
+        ]
+
+    def _train(self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None) -> list[list[Any]]:
+        """Solve every binary problem for every model, each from the seed of the one before."""
+        solve = self._solver(rows, models)
+        found: list[list[Any]] = [[] for _ in models]
+        for number, task in enumerate(self._tasks(rows)):
+            seed = None if seeds is None else seeds.get(task.positive)
+            for place, model in enumerate(models):
+                start = Start(rows.start_of(number), seed, seeds is not None)
+                name = f"class {task.positive}, model {place}"
+                about: HistoryRow = {"class": task.positive}
+                if "lam" in self.facts.columns:
+                    about["lam"] = float(model.lam)
+                solution = rows.record.once(
+                    name, self._solution, partial(solve, place, number, task, start, name, about)
+                )
+                seed = solution.seed
+                found[place].append(solution)
+            if seeds is not None:
+                seeds[task.positive] = seed
+        return found
+
+    def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
+        """Set the fitted attributes, and warn where a fit did not converge.
+
+        Sets: coef_, intercept_, objective_, n_iter_, termination_, history_.
+        """
+        w = rows.engine.layout.to_external(np.stack([one.w for one in solved]))
+        self.coef_ = np.ascontiguousarray(w[:, :-1])
+        self.intercept_ = w[:, -1].copy()
+        self._keep_course(solved, history)
+
+    def _keep_course(self, solved: list[Any], history: list[HistoryRow]) -> None:
+        """Set how the models were found."""
+        self.objective_ = one_or_all([one.objective for one in solved])
+        self.n_iter_ = max(1, *(one.n_iter for one in solved))
+        self.termination_ = max((one.termination for one in solved), key=ENDINGS.index)
+        self.history_ = history
+        if self.termination_ == "max_iter":
+            warn(
+                f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
+                f"{self._counted}; increase max_iter or tol, or regularize more",
+                ConvergenceWarning,
+            )
+
+    def _keep_labels(self, X: Any, y: Any, rows: FitRows, found: Any) -> None:
+        """Set what is known of the unlabeled rows: positive_ratio_, transduction_."""
+        self.positive_ratio_ = one_or_all(rows.ratios)
+        labels = None if found is None else self.classes_[found]
+        self.transduction_ = self._complete(X, y, rows.block_rows, labels)
+
+    # Rows in an engine --------------------------------------------------------------------------
 
     @contextmanager
     def _placed(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        supervised: bool = False,
-        make_map: Callable[[Any], KernelMap | None] | None = None,
-        lams: Sequence[float] = (),
-    ) -> Iterator[Placed]:
+        self, X: Any, y: Any, sample_weight: Any, lams: Sequence[Any] = ()
+    ) -> Iterator[FitRows]:
         """Check parameters and data, and have the rows in an engine for a while.
 
-        `make_map` is for estimators that have their own way to make a kernel map of checked rows;
         `lams` tell a path of models from a single one.
 
         Sets: n_features_in_, feature_names_in_, classes_, n_rounds_, kernel_map_.
@@ -87,59 +238,39 @@ class LinearS3VM(KernelParameters, LabelParameters, LinearClassifier):
         self._validate_params()
         self._check_kernel()
         check_resumable(self)
-        if isinstance(X, Resident):
-            with self._placed_already(X, make_map, lams) as placed:
-                yield placed
+        about = {"lams": list(lams)}
+        if isinstance(X, PlacedRows):
+            X.tell(self)
+            with self._recorded(X, None, False, about) as rows:
+                yield rows
             return
         start = self._start()
-        if make_map is None:
-            make_map = self._fit_kernel_map if start is None else self._last_kernel_map
-        source, kernel_map = take_in(self, X, y, sample_weight, make_map)
-        try:
-            classes = find_classes(source.summary.labels, self.unlabeled, supervised)
-            if start is not None:
-                self._check_start(classes, self.n_features_in_)
-            engine = source.place(classes)
-        finally:
-            source.close()
-        try:
-            totals = class_totals(engine, len(classes))
-            costs = class_costs(classes, totals, self.class_weight)
-            about = {"lams": list(lams), "weights": start}
-            with recorded(self, engine, about, n_problems(classes)) as history:
-                yield Placed(
-                    engine, classes, totals, costs, start, source.summary.block_rows, history
-                )
-        finally:
-            engine.close()
-        self.classes_ = classes
-        self.kernel_map_ = kernel_map
-        self.n_rounds_ = engine.rounds
+        with place_rows(self, X, y, sample_weight, start) as placed:
+            about["weights"] = start  # type: ignore[assignment]
+            with self._recorded(placed, start, sample_weight is not None, about) as rows:
+                yield rows
 
     @contextmanager
-    def _placed_already(
-        self,
-        X: Resident,
-        make_map: Callable[[Any], KernelMap | None] | None,
-        lams: Sequence[float],
-    ) -> Iterator[Placed]:
-        """As `_placed`, on rows that are in an engine and stay there."""
-        X.tell(self)
-        if make_map is not None and X.rows is not None:
-            make_map(X.rows)
-        engine, rounds = X.engine, X.engine.rounds
-        totals = class_totals(engine, len(X.classes))
-        costs = class_costs(X.classes, totals, self.class_weight)
-        about = {"lams": list(lams), "weights": None}
-        with recorded(self, engine, about, n_problems(X.classes)) as history:
-            yield Placed(engine, X.classes, totals, costs, None, X.block_rows, history)
-        self.classes_ = X.classes
-        self.kernel_map_ = X.kernel_map
-        self.n_rounds_ = engine.rounds - rounds
-
-    def _resident_map(self, X: Any) -> KernelMap | None:
-        """Kernel map with which rows are placed for many fits."""
-        return self._fit_kernel_map(X)
+    def _recorded(
+        self, placed: PlacedRows, start: np.ndarray | None, weighted: bool, about: dict[str, Any]
+    ) -> Iterator[FitRows]:
+        engine, classes = placed.engine, placed.classes
+        rounds_before = engine.rounds
+        totals = class_totals(engine, len(classes))
+        costs = class_costs(classes, totals, self.class_weight)
+        positives = positives_of(classes)
+        ratios = [0.5] * len(positives)
+        if hasattr(self, "positive_ratio"):
+            ratios = positive_ratios(self, classes, totals, positives)
+        supervised = self._is_supervised(totals)
+        with recorded(self, engine, about, len(positives), rounds_before) as record:
+            yield FitRows(
+                engine, classes, totals, costs, ratios, supervised, weighted, start,
+                placed.block_rows, placed.rows, record,
+            )  # fmt: skip
+        self.classes_ = classes
+        self.kernel_map_ = placed.kernel_map
+        self.n_rounds_ = record.rounds
 
     def _wants_rows(self, X: Any) -> bool:
         """Whether a fit needs the rows themselves beside the placed ones."""
@@ -175,22 +306,80 @@ class LinearS3VM(KernelParameters, LabelParameters, LinearClassifier):
                 f"{n_features}; set warm_start=False or keep the data's form"
             )
 
-    def _keep(self, solution: LinearSolution, history: list[dict[str, Any]]) -> None:
-        """Set the fitted attributes, and warn where a fit did not converge.
 
-        Sets: coef_, intercept_, objective_, n_iter_, termination_, history_.
-        """
-        self.coef_ = np.ascontiguousarray(solution.w[:, :-1])
-        self.intercept_ = solution.w[:, -1].copy()
-        binary = len(solution.w) == 1
-        self.objective_ = float(solution.objective[0]) if binary else solution.objective
-        self.n_iter_ = max(1, int(solution.n_iter.max()))
-        worst = max(solution.termination, key=("converged", "precision", "max_iter").index)
-        self.termination_ = worst
-        self.history_ = history
-        if worst == "max_iter":
-            warn(
-                f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
-                f"{self._counted}; increase max_iter, tol or lam",
-                ConvergenceWarning,
-            )
+@contextmanager
+def place_rows(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, start: np.ndarray | None = None
+) -> Iterator[PlacedRows]:
+    """Check rows and have them in an engine for a while.
+
+    Sets: n_features_in_, feature_names_in_ of the estimator.
+    """
+    checked: list[Any] = []
+
+    def find_map(rows: Any) -> KernelMap | None:
+        if estimator._wants_rows(rows):
+            checked.append(rows)
+            return None
+        if start is not None:
+            return estimator._last_kernel_map(rows)
+        return estimator._fit_kernel_map(rows)
+
+    source, kernel_map = take_in(estimator, X, y, sample_weight, find_map)
+    try:
+        supervised = estimator.facts.supervised
+        classes = find_classes(source.summary.labels, estimator.unlabeled, supervised)
+        if start is not None:
+            estimator._check_start(classes, estimator.n_features_in_)
+        engine = source.place(classes)
+    finally:
+        source.close()
+    try:
+        names = getattr(estimator, "feature_names_in_", None)
+        yield PlacedRows(
+            engine, classes, estimator.n_features_in_, names, kernel_map,
+            source.summary.block_rows, checked[0] if checked else None,
+        )  # fmt: skip
+    finally:
+        engine.close()
+
+
+def fit_path(
+    models: Sequence[Any], X: Any, y: Any, sample_weight: Any = None, seeds: Seeds | None = None
+) -> None:
+    """Fit models of one estimator that differ in lam alone, from the largest lam to the smallest.
+
+    Parameters
+    ----------
+    models : what to fit.
+    X, y, sample_weight : see `LinearS3VM.fit`; X may be `PlacedRows`.
+    seeds : what fits for larger lam left, which is replaced by what these leave; None for fits that
+        do not depend on each other.
+    """
+    walk = list(models) if len(models) == 1 else sorted(models, key=lambda model: -model.lam)
+    guide = walk[0] if len(walk) == 1 else clone(walk[0])
+    with guide._placed(X, y, sample_weight, [model.lam for model in walk[1:]]) as rows:
+        found = guide._train(rows, walk, seeds)
+        labels = [None] * len(walk)
+        if not isinstance(X, PlacedRows):
+            labels = [guide._found_labels(rows, solved) for solved in found]
+    history = rows.record.history
+    for model, solved, numbers in zip(walk, found, labels, strict=True):
+        own = history
+        if model is not guide:
+            own = [row for row in history if row["lam"] == model.lam]
+            for name in _SHARED:
+                if hasattr(guide, name):
+                    setattr(model, name, getattr(guide, name))
+        model._keep(solved, rows, own)
+        if hasattr(model, "positive_ratio"):
+            model._keep_labels(X, y, rows, numbers)
+
+
+#: What the models of a path have in common.
+_SHARED = ("classes_", "n_features_in_", "feature_names_in_", "n_rounds_", "kernel_map_")
+
+
+def one_or_all(values: Sequence[float]) -> Any:
+    """One number of a binary problem, or an array with one for each class."""
+    return float(values[0]) if len(values) == 1 else np.array(values)

@@ -1,51 +1,24 @@
 """Maximum margin clustering."""
 
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClusterMixin
-from sklearn.utils._param_validation import Interval
 
 from dask_s3vm.engine.ingest import is_dask
-from dask_s3vm.estimators._inputs import as_array, take_in
-from dask_s3vm.estimators._least_squares import (
-    PLACEMENT,
-    LeastSquaresParameters,
-    SearchParameters,
-    check_population,
-    seed_of,
-)
-from dask_s3vm.estimators._linear import LinearModel, beside
-from dask_s3vm.estimators._parameters import (
-    COUNT,
-    NOT_NEGATIVE,
-    fitted,
-    parameter,
-    parametrized,
-    redeclared,
-)
+from dask_s3vm.estimators._base import one_or_all
+from dask_s3vm.estimators._least_squares import LeastSquaresModel, search_settings
+from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._record import check_resumable, recorded
-from dask_s3vm.estimators._shared import (
-    InterceptParameters,
-    RegularizationParameters,
-    RunParameters,
-)
+from dask_s3vm.estimators._rows import as_array, take_in
 from dask_s3vm.interrupts import interruptible
-from dask_s3vm.methods.clustering import ClusterSettings, Split, split_rows
-from dask_s3vm.methods.restarts import SearchSettings
-from dask_s3vm.methods.s2rlsc import Placement
+from dask_s3vm.methods.clustering import Split, split_rows
+from dask_s3vm.parameters.fields import fitted, parametrized
+from dask_s3vm.parameters.methods import ClusteringParameters
 
 
 @parametrized
-class MaxMarginClustering(
-    SearchParameters,
-    InterceptParameters,
-    LeastSquaresParameters,
-    ClusterMixin,
-    LinearModel,
-    RunParameters,
-):
+class MaxMarginClustering(ClusteringParameters, ClusterMixin, LeastSquaresModel):
     """Maximum margin clustering with the square loss: the unsupervised case of `S2RLSC`.
 
     Looks for labels y in {-1, +1} and a model that minimize (Gieseke et al., eq. 16 and 17)::
@@ -72,29 +45,6 @@ class MaxMarginClustering(
     True
     """
 
-    n_clusters: int = parameter("int", "Number of clusters.", [COUNT], default=2, kw_only=False)
-    lam: float = redeclared(RegularizationParameters, "lam", default=1.0)
-    balance: float = parameter(
-        "float",
-        "Share of rows in the smaller or larger part of a split, where it starts.",
-        [Interval(Real, 0, 1, closed="neither")],
-        default=0.5,
-    )
-    balance_tol: float = parameter(
-        "float",
-        "The share stays within `balance` +- this, at all times; no cluster is empty.",
-        [NOT_NEGATIVE],
-        default=0.2,
-    )
-    center: bool = parameter(
-        "bool",
-        "Whether to subtract the mean from the rows of a cluster before it is split. Without, the "
-        "mean direction of rows that are far from the origin outweighs all others, and draws the "
-        "search to the edge of the balance.",
-        ["boolean"],
-        default=True,
-    )
-
     labels_: Any = fitted(
         "array of shape (n,)",
         "Cluster of each row, 0 for that of the first; a dask array if X is one.",
@@ -113,12 +63,8 @@ class MaxMarginClustering(
         "The objective above, over the rows of the cluster that is split.",
     )
     history_: list[dict[str, Any]] = fitted(
-        "list of dict",
-        "One row per restart: split, fitness, fitness of its start, flips looked at and carried "
-        "out, seconds.",
+        "list of dict", ClusteringParameters.facts.history_words()
     )
-
-    _renamed: ClassVar[dict[str, tuple[str, str]]] = PLACEMENT
 
     @interruptible
     def fit(self, X: Any, y: Any = None) -> "MaxMarginClustering":
@@ -137,19 +83,7 @@ class MaxMarginClustering(
         self._validate_params()
         self._check_kernel()
         check_resumable(self)
-        population = check_population(self.population)
-        settings = ClusterSettings(
-            self.n_clusters,
-            self.lam,
-            self.balance,
-            self.balance_tol,
-            self.fit_intercept,
-            self.center,
-            Placement(self._place("shards", "pool"), self.dtype),
-        )
-        search = SearchSettings(
-            self.n_restarts, population, self.patience, seed_of(self.random_state)
-        )
+        search = search_settings(self)
         source, kernel_map = take_in(self, X, None, None, self._fit_kernel_map)
         try:
             n_rows = source.summary.n_rows
@@ -162,16 +96,16 @@ class MaxMarginClustering(
         finally:
             source.close()
         try:
-            with recorded(self, engine, {}, self.n_clusters - 1) as history:
-                labels, splits = split_rows(engine, settings, search, history)
+            with recorded(self, engine, {}, self.n_clusters - 1) as record:
+                labels, splits = split_rows(record, engine, self, search)
         finally:
             engine.close()
         self.kernel_map_ = kernel_map
-        self.n_rounds_ = engine.rounds
-        self.history_ = history.rows
+        self.n_rounds_ = record.rounds
+        self.history_ = record.history
         self._keep_splits(splits, engine.layout.n_features)
         self._to_columns()
-        self.labels_ = beside(labels, as_array(X), source.summary.block_rows)
+        self.labels_ = like_rows(labels, as_array(X), source.summary.block_rows)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -189,8 +123,7 @@ class MaxMarginClustering(
         self.coef_ = np.ascontiguousarray(weights[:, :-1])
         self.intercept_ = weights[:, -1].copy()
         self.parents_ = np.array([split.parent for split in splits], dtype=np.int64)
-        values = np.array([split.fitness for split in splits])
-        self.objective_ = float(values[0]) if len(values) == 1 else values
+        self.objective_ = one_or_all([split.fitness for split in splits])
 
 
 def clusters_of(outputs: np.ndarray, parents: np.ndarray) -> np.ndarray:

@@ -3,38 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn.base import clone
-
-from dask_s3vm.estimators._base import LinearS3VM
-from dask_s3vm.estimators._parameters import fitted, parametrized
-from dask_s3vm.estimators._shared import (
-    ClassWeightParameters,
-    InterceptParameters,
-    RegularizationParameters,
-    RunParameters,
-    StoppingParameters,
-    SupervisedLabelParameters,
-    WarmStartParameters,
-)
+from dask_s3vm.estimators._base import FitRows, LinearS3VM, fit_path
 from dask_s3vm.interrupts import interruptible
-from dask_s3vm.methods.base import History, LinearSolution
-from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
-
-#: What the models of a path have in common.
-_OF_ALL = ("classes_", "n_features_in_", "feature_names_in_", "n_rounds_", "kernel_map_")
+from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
+from dask_s3vm.methods.l2svm import train_l2svm
+from dask_s3vm.methods.run import HistoryRow
+from dask_s3vm.parameters.fields import fitted, parametrized
+from dask_s3vm.parameters.methods import L2SVMParameters
 
 
 @parametrized
-class L2SVM(
-    RegularizationParameters,
-    InterceptParameters,
-    SupervisedLabelParameters,
-    LinearS3VM,
-    ClassWeightParameters,
-    StoppingParameters,
-    WarmStartParameters,
-    RunParameters,
-):
+class L2SVM(L2SVMParameters, LinearS3VM):
     r"""Linear SVM with squared hinge loss, trained by modified finite Newton (l2-SVM-MFN).
 
     Minimizes, over the labeled rows (Sindhwani & Keerthi, eq. 1.2)::
@@ -63,41 +42,16 @@ class L2SVM(
     True
     """
 
-    history_: list[dict[str, Any]] = fitted(
-        "list of dict",
-        "One row per Newton step: objective, gradient norm, active rows, CG steps, rounds of the "
-        "line search, step length, seconds.",
-    )
-
-    @interruptible
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "L2SVM":
-        """Train on the labeled rows.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
-        y : array of shape (n,), numpy or dask
-            Labels; `unlabeled` marks rows to leave out.
-        sample_weight : array of shape (n,), numpy or dask, or None
-            Weights of the rows.
-
-        Returns
-        -------
-        self
-        """
-        solutions, history = self._solve(X, y, sample_weight, [self.lam])
-        self._keep(solutions[0], history.rows)
-        return self
+    n_iter_: int = fitted("int", L2SVMParameters.facts.iteration_words())
+    history_: list[dict[str, Any]] = fitted("list of dict", L2SVMParameters.facts.history_words())
 
     def _solve(
-        self, X: Any, y: Any, sample_weight: Any, lams: Sequence[float]
-    ) -> tuple[list[LinearSolution], History]:
-        with self._placed(X, y, sample_weight, supervised=True, lams=lams) as rows:
-            history = rows.history
-            settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
-            solutions = train_l2svm(rows.engine, rows.costs, lams, settings, rows.start, history)
-        return solutions, history
+        self, rows: FitRows, task: BinaryTask, start: Start, name: str, about: HistoryRow
+    ) -> BinarySolution:
+        return train_l2svm(
+            rows.record, f"{name}/newton", about, rows.engine, task, start,
+            lam=self.lam, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter,
+        )  # fmt: skip
 
 
 @interruptible
@@ -106,7 +60,7 @@ def l2svm_path(
 ) -> list[L2SVM]:
     """Train an `L2SVM` for each of several `lam`, on one resident copy of the rows.
 
-    Solutions are walked from the largest lam to the smallest, each the seed of the next.
+    Solutions are walked from the largest lam to the smallest, each the start of the next.
 
     Parameters
     ----------
@@ -123,18 +77,5 @@ def l2svm_path(
     models = [L2SVM(lam=lam, **params) for lam in lams]
     for model in models:
         model._validate_params()
-    fit_l2svm_path(models, X, y, sample_weight)
+    fit_path(models, X, y, sample_weight)
     return models
-
-
-def fit_l2svm_path(models: list[L2SVM], X: Any, y: Any, sample_weight: Any) -> None:
-    """Fit models that differ in lam."""
-    walk = sorted(models, key=lambda model: -model.lam)
-    guide = clone(walk[0])
-    lams = [model.lam for model in walk]
-    solutions, history = guide._solve(X, y, sample_weight, lams)
-    for model, solution in zip(walk, solutions, strict=True):
-        for name in _OF_ALL:
-            if hasattr(guide, name):
-                setattr(model, name, getattr(guide, name))
-        model._keep(solution, [row for row in history.rows if row["lam"] == model.lam])

@@ -1,63 +1,38 @@
-"""What estimators have in common that find labels first and train an SVM on them afterwards."""
+"""QP-S3VM and S-QP-S3VM: labels are found first, and an SVM is trained on them afterwards."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dask_s3vm.estimators._base import LinearS3VM, Placed
-from dask_s3vm.estimators._linear import beside
-from dask_s3vm.estimators._parameters import POSITIVE, fitted, parameter, parametrized
-from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
-from dask_s3vm.estimators._resident import Resident
-from dask_s3vm.estimators._shared import (
-    ClassWeightParameters,
-    CostParameters,
-    InterceptParameters,
-    RatioParameters,
-    RunParameters,
-    StoppingParameters,
+from dask_s3vm import _config
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.estimators._base import FitRows, LinearS3VM, Solver, one_or_all
+from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start, one_weight
+from dask_s3vm.methods.l2svm import train_l2svm
+from dask_s3vm.methods.labeling import (
+    FoundLabels,
+    LabelingSolution,
+    classes_of_rows,
+    train_on_found,
 )
-from dask_s3vm.interrupts import interruptible
-from dask_s3vm.methods.base import (
-    History,
-    LinearSolution,
-    TransductiveTask,
-    collect,
-    solved_once,
-)
-from dask_s3vm.methods.found_labels import FoundLabels, classes_of_rows, train_on_found
-from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
-from dask_s3vm.methods.weights import one_weight
+from dask_s3vm.methods.qp import LabelProgramSearch
+from dask_s3vm.methods.run import HistoryRow, Method
+from dask_s3vm.methods.submodular import GreedySearch, PickedSolution
+from dask_s3vm.numerics.random import seed_sequence
+from dask_s3vm.parameters.fields import fitted, parametrized
+from dask_s3vm.parameters.methods import LabelingParameters, QPParameters, SQPParameters
+from dask_s3vm.parameters.shared import ShardedSearch
 
 
 @parametrized
-class LabelingS3VM(
-    CostParameters,
-    RatioParameters,
-    InterceptParameters,
-    LinearS3VM,
-    ClassWeightParameters,
-    StoppingParameters,
-    RunParameters,
-):
-    """Base of QPS3VM and SubmodularS3VM."""
+class LabelingS3VM(LabelingParameters, LinearS3VM):
+    """Base of QPS3VM and SubmodularS3VM.
 
-    C_unlabeled: float | None = parameter(
-        "float or None",
-        "Cost C* of an unlabeled row. None: C l / u, with which both kinds of rows weigh alike.",
-        [POSITIVE, None],
-        default=None,
-        kw_only=False,
-    )
-    center: bool = parameter(
-        "bool",
-        "Whether the kernel is taken about the mean of the unlabeled rows, on the fly: sparse rows "
-        "stay sparse. False is the paper's form, in which the mean of rows that are not negative "
-        "outweighs what tells them apart.",
-        ["boolean"],
-        default=True,
-    )
+    Unlabeled rows must all have the same sample weight, or 0, which leaves them out: the program
+    counts rows. Weights multiply C and C*.
+    """
 
     transduction_: Any = fitted(
         "array of shape (n,)",
@@ -70,92 +45,166 @@ class LabelingS3VM(
         "F, eq. (11), of the labels found; without unlabeled rows the objective of the SVM.",
     )
 
-    #: labels are found anew in every fit: there is nothing to start from
-    warm_start = False
-
     @abstractmethod
-    def _find(
-        self, rows: Placed, task: TransductiveTask, cost: float, history: History
-    ) -> FoundLabels:
-        """Find the labels of one binary problem; `cost` is C*."""
+    def _search(self, engine: Engine, task: BinaryTask, cost: float) -> Method[Any, Any]:
+        """Make the method that finds the labels of one binary problem; `cost` is C*."""
 
-    @abstractmethod
-    def _keep_found(self, found: list[FoundLabels]) -> None:
-        """Set attributes of the estimator's own; the list is empty without unlabeled rows."""
+    def _task_costs(self, rows: FitRows) -> np.ndarray:
+        # costs of rows are relative to the total weight of the labeled ones; C is not
+        return self.C * rows.totals.weights.sum() * rows.costs
 
-    @interruptible
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "LabelingS3VM":
-        """Find labels for the unlabeled rows, then train on all rows.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
-        y : array of shape (n,), numpy or dask
-            Labels; `unlabeled` marks rows without one.
-        sample_weight : array of shape (n,), numpy or dask, or None
-            Weights of the rows, which multiply C and C*. Unlabeled rows must all have the same
-            weight, or 0, which leaves them out: the program counts rows.
-
-        Returns
-        -------
-        self
-        """
-        with self._placed(X, y, sample_weight) as rows:
-            history = rows.history
-            ratios = positive_ratios(self, rows)
-            # costs of rows are relative to the total weight of the labeled ones; C is not
-            costs = self.C * rows.totals.weights.sum() * rows.costs
-            settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
-            if not has_unlabeled(self, rows):
-                (solution,) = train_l2svm(rows.engine, 2 * costs, [1.0], settings, None, history)
-                found: list[FoundLabels] = []
-                codes = None
-            else:
-                solution, found, codes = self._train(rows, costs, ratios, settings, history)
-        self._keep(solution, history.rows)
-        self._keep_found(found)
-        self.positive_ratio_ = ratios[0] if len(ratios) == 1 else np.array(ratios)
-        if codes is None or isinstance(X, Resident):
-            self.transduction_ = self._complete(X, y, rows.block_rows)
-        else:
-            self.transduction_ = beside(self.classes_[codes], X, rows.block_rows)
-        return self
-
-    def _train(
-        self,
-        rows: Placed,
-        costs: np.ndarray,
-        ratios: list[float],
-        settings: L2SVMSettings,
-        history: History,
-    ) -> tuple[LinearSolution, list[FoundLabels], np.ndarray]:
-        """Find and train, for each binary problem."""
-        totals = rows.totals
-        weight = one_weight(rows.engine, type(self).__name__)
+    def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
+        record, engine = rows.record, rows.engine
+        if rows.supervised:
+            return self._supervised_solver(rows)
+        weight = one_weight(engine, type(self).__name__)
         cost = self._unlabeled_cost(rows)
-        tasks, found, solved = [], [], []
-        for positive, ratio in zip(rows.positives, ratios, strict=True):
-            task = TransductiveTask(
-                positive, costs, totals.n_unlabeled, totals.unlabeled_weight, ratio
-            )
-            tasks.append(task)
-            found.append(self._find(rows, task, cost * weight, history))
-            solved.append(
-                solved_once(
-                    history,
-                    f"class {positive}",
-                    lambda: train_on_found(
-                        rows.engine, tasks[-1], found[-1], cost, settings, history
-                    ),
-                )
-            )
-        codes = classes_of_rows(rows.engine, tasks, found)
-        return collect(rows.engine, solved), found, codes
 
-    def _unlabeled_cost(self, rows: Placed) -> float:
+        def solve(
+            place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
+        ) -> Any:
+            search = self._search(engine, task, cost * weight)
+            found: FoundLabels = record.run(f"{name}/labels", search, about)
+            svm = train_on_found(record, name, about, engine, task, self, found, cost)
+            return self._solution(
+                svm.w, found.objective, svm.termination, found, n_iter=found.n_iter
+            )
+
+        return solve
+
+    def _supervised_solver(self, rows: FitRows) -> Solver:
+        """Train the SVM on the labeled rows alone."""
+
+        def solve(
+            place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
+        ) -> BinarySolution:
+            doubled = BinaryTask(task.positive, 2 * task.costs)
+            svm = train_l2svm(
+                rows.record, f"{name}/newton", about, rows.engine, doubled, start, lam=1.0,
+                fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter,
+            )  # fmt: skip
+            return self._solution(svm.w, svm.objective, svm.termination, None, n_iter=svm.n_iter)
+
+        return solve
+
+    def _unlabeled_cost(self, rows: FitRows) -> float:
         """C*: the one given, or C l / u."""
         if self.C_unlabeled is not None:
             return float(self.C_unlabeled)
         totals = rows.totals
         return float(self.C * totals.weights.sum() / totals.unlabeled_weight)
+
+    def _found_labels(self, rows: FitRows, solved: list[Any]) -> Any:
+        if rows.supervised:
+            return None
+        return classes_of_rows(rows.engine, self._tasks(rows), [one.found for one in solved])
+
+
+@parametrized
+class QPS3VM(QPParameters, LabelingS3VM):
+    """Semi-supervised SVM whose labels come from a quadratic program (QP-S3VM).
+
+    Minimizes (Emara & Kantardzic, Problem 3), over probabilities P of the u unlabeled rows to be
+    positive, an upper bound of the S3VM's dual::
+
+        F(P) = 1/2 C*^2 (1 - P)' K_uu P + C C* Y' K_lu (1 - P),   0 <= P <= 1,  sum P = r u
+
+    with r the `positive_ratio`. F is concave: Frank-Wolfe steps lead from vertex to vertex, never
+    up, to labels that no step and no swap of two rows near the threshold improves. A local minimum;
+    `n_restarts` looks for more.
+
+    A linear SVM with squared hinge loss is then trained on all rows with these labels::
+
+        1/2 |w|^2 + C sum_lab max(0, 1 - y o)^2 + C* sum_unl max(0, 1 - y o)^2
+
+    and predicts new rows. The paper asks for columns in [0, 1]: see `UnitScaler`.
+
+    References
+    ----------
+    W. Emara, M. Kantardzic. Submodular Optimization for Efficient Semi-supervised Support Vector
+    Machines.
+
+    Examples
+    --------
+    >>> from dask_s3vm import QPS3VM
+    >>> from dask_s3vm.datasets import hide_labels, make_g2c
+    >>> X, y = make_g2c(n_rows=500, n_features=50)
+    >>> model = QPS3VM(positive_ratio=0.5).fit(X, hide_labels(y, 20))
+    >>> float((model.transduction_ == y).mean().compute()) > 0.95
+    True
+    """
+
+    n_iter_: int = fitted("int", QPParameters.facts.iteration_words())
+    history_: list[dict[str, Any]] = fitted("list of dict", QPParameters.facts.history_words())
+
+    _solution = LabelingSolution
+
+    def _search(self, engine: Engine, task: BinaryTask, cost: float) -> Method[Any, Any]:
+        seeds = seed_sequence(self.random_state).spawn(self.n_restarts)
+        return LabelProgramSearch(engine, task, cost, self.center, seeds)
+
+
+@parametrized
+class SubmodularS3VM(SQPParameters, ShardedSearch, LabelingS3VM):
+    """Semi-supervised SVM whose positive rows are picked greedily (S-QP-S3VM).
+
+    The program of `QPS3VM` over sets A of r u rows that are labeled +1, the others -1, as the
+    maximum of a set function (Emara & Kantardzic, Problem 4)::
+
+        S(A) = -1/2 C*^2 sum_{j in A, k in U} K_jk + C C* sum_{j in A, i in L} y_i K_ij
+               + 1/2 C*^2 sum_{j, k in A} K_jk + Q5(|A|)
+
+    Q5 depends on the size of A alone and makes S monotone and submodular (Theorem 3), with bounds
+    of the kernel that are taken from the data, negative kernel values included. Greedy reaches at
+    least 1 - 1/e of the largest S (Theorem 2).
+
+    With ``sharded=False`` the distinct unlabeled rows come together in the client, and the set is
+    that of plain greedy, ties by row number. With ``sharded=True`` the shards pick from their own
+    rows first, and greedy picks among these (GreeDi): less memory and a weaker bound. "auto" shards
+    distinct rows of more than `s3vm.greedy-bytes` (dask's configuration; 2 GiB).
+
+    A linear SVM with squared hinge loss is then trained on all rows with these labels::
+
+        1/2 |w|^2 + C sum_lab max(0, 1 - y o)^2 + C* sum_unl max(0, 1 - y o)^2
+
+    and predicts new rows. The paper asks for columns in [0, 1]: see `UnitScaler`.
+
+    References
+    ----------
+    W. Emara, M. Kantardzic. Submodular Optimization for Efficient Semi-supervised Support Vector
+    Machines.
+    B. Mirzasoleiman et al. Distributed Submodular Maximization: Identifying Representative Elements
+    in Massive Data.
+
+    Examples
+    --------
+    >>> from dask_s3vm import SubmodularS3VM
+    >>> from dask_s3vm.datasets import hide_labels, make_g2c
+    >>> X, y = make_g2c(n_rows=500, n_features=50)
+    >>> model = SubmodularS3VM(positive_ratio=0.5).fit(X, hide_labels(y, 20))
+    >>> float((model.transduction_ == y).mean().compute()) > 0.95
+    True
+    """
+
+    set_value_: float | np.ndarray = fitted(
+        "float or ndarray of shape (n_classes,)",
+        "S of the rows that were picked; with classes swapped if these are of `classes_[0]`.",
+    )
+    proven_share_: float | np.ndarray = fitted(
+        "float or ndarray of shape (n_classes,)",
+        "The part of the largest S that `set_value_` is at least, proven for these data.",
+    )
+    n_iter_: int = fitted("int", SQPParameters.facts.iteration_words())
+    history_: list[dict[str, Any]] = fitted("list of dict", SQPParameters.facts.history_words())
+
+    _solution = PickedSolution
+
+    def _search(self, engine: Engine, task: BinaryTask, cost: float) -> Method[Any, Any]:
+        return GreedySearch(engine, task, cost, self, _config.greedy_bytes())
+
+    def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
+        super()._keep(solved, rows, history)
+        picked = [] if rows.supervised else [one.found for one in solved]
+        self.set_value_ = one_or_all([one.value for one in picked])
+        self.proven_share_ = one_or_all([one.proven for one in picked])
+        self.sharded_ = bool(picked) and picked[0].sharded

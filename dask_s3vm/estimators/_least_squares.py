@@ -1,41 +1,44 @@
-"""What RLSC, S2RLSC and maximum margin clustering share: kernels, seeds, wide rows."""
+"""RLSC, S2RLSC: least squares in closed form, and with labels that are searched."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
-from dask_s3vm.estimators._kernel import CHOICES, KernelParameters
+from dask_s3vm.estimators._base import FitRows, LinearS3VM, Seeds, Solver, fit_path
 from dask_s3vm.estimators._linear import LinearModel
-from dask_s3vm.estimators._parameters import COUNT, parameter, parametrized, redeclared
-from dask_s3vm.estimators._shared import ShardedParameters
 from dask_s3vm.features import KernelMap, fit_kernel_map
+from dask_s3vm.interrupts import interruptible
+from dask_s3vm.methods.base import BinaryTask, Start
+from dask_s3vm.methods.restarts import SearchSettings
+from dask_s3vm.methods.rlsc import RLSCTraining
+from dask_s3vm.methods.run import HistoryRow
+from dask_s3vm.methods.s2rlsc import (
+    LabeledSolution,
+    LabelSearch,
+    Projected,
+    label_array,
+    prepare_rows,
+    window_of,
+)
+from dask_s3vm.numerics.random import seed_sequence
+from dask_s3vm.parameters.fields import fitted, parametrized
+from dask_s3vm.parameters.methods import RLSCParameters, S2RLSCParameters
+from dask_s3vm.parameters.shared import LeastSquaresKernel, ShardedSearch
 
 #: The largest matrix to be decomposed for the linear kernel, unless landmarks are chosen.
 LARGEST = 4096
 
-#: What `sharded` was called.
-PLACEMENT = {"placement": ("sharded", "with False for 'pool' and True for 'shards'")}
-
 
 @parametrized
-class LeastSquaresParameters(KernelParameters, LinearModel):
+class LeastSquaresModel(LeastSquaresKernel, LinearModel):
     """Least squares decompose a square matrix with a row for each column of X, or for each row.
 
     With ``kernel="linear"`` the model is exact as long as X has up to 4,096 columns, or up to 4,096
     rows. If it has more of both, as large text has, landmarks are chosen as with other kernels:
     `n_components` rows. In all cases `coef_` is over the columns of X.
     """
-
-    kernel: str | Callable[..., float] = redeclared(
-        KernelParameters,
-        "kernel",
-        about=f"{CHOICES} Kernels other than the linear one are computed with landmark rows, and "
-        "so is the linear one if X has more than 4,096 columns and more than 4,096 rows; otherwise "
-        "it is exact.",
-        default="linear",
-    )
 
     def _fit_kernel_map(self, X: Any) -> KernelMap | None:
         if not self._is_linear:
@@ -58,44 +61,11 @@ class LeastSquaresParameters(KernelParameters, LinearModel):
             self.kernel_map_ = None
 
 
-@parametrized
-class SearchParameters(ShardedParameters):
-    """Parameters of a local search with restarts."""
-
-    n_restarts: int = parameter(
-        "int", "Number of searches; in a clustering, per split.", [COUNT], default=50
-    )
-    population: tuple[int, int] = parameter(
-        "(int, int)",
-        "Parents and children of the (mu+nu)-EA; (1, 1) takes the rows in turn instead of at "
-        "random, which is the fastest.",
-        [tuple, list],
-        default=(5, 25),
-    )
-    patience: int | None = parameter(
-        "int or None",
-        "Stop when so many restarts in a row, by number, have not improved on the best before.",
-        [COUNT, None],
-        default=None,
-    )
-    dtype: str = parameter(
-        '{"float64", "float32"}',
-        'Type of the factor. With "float32" it takes half the memory; sums, and the final model, '
-        "are float64 all the same.",
-        [StrOptions({"float32", "float64"})],
-        default="float64",
-    )
-
-
-def seed_of(random_state: Any) -> np.random.SeedSequence:
-    """The root of all random streams of a fit."""
-    if random_state is None:
-        return np.random.SeedSequence()
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.SeedSequence(int(random_state.randint(2**31)))
-    if isinstance(random_state, np.random.Generator):
-        return np.random.SeedSequence(int(random_state.integers(2**63)))
-    return np.random.SeedSequence(int(random_state))
+def search_settings(parameters: Any) -> SearchSettings:
+    """How to search."""
+    population = check_population(parameters.population)
+    seed = seed_sequence(parameters.random_state)
+    return SearchSettings(parameters.n_restarts, population, parameters.patience, seed)
 
 
 def check_population(population: Any) -> tuple[int, int]:
@@ -109,3 +79,214 @@ def check_population(population: Any) -> tuple[int, int]:
             f"population must be two numbers >= 1, parents and children, got {population!r}"
         )
     return mu, nu
+
+
+@parametrized
+class RLSC(RLSCParameters, LeastSquaresModel, LinearS3VM):
+    """Regularized least-squares classification, in closed form.
+
+    Minimizes, over the labeled rows (Gieseke et al., eq. 1, with the square loss)::
+
+        1/l sum_i (y_i - w.x_i)^2 + lam |w|^2,    y_i in {-1, +1}
+
+    sample and class weights multiply the 1/l. The bias is a component of w like the others, and
+    regularized with them. One pass over the rows and one eigendecomposition serve every lam; a
+    second pass gives the leave-one-out errors of all of them.
+
+    This is the problem of ``Ridge(alpha=lam * l)`` on y in {-1, +1}, with a column of ones in place
+    of its intercept.
+
+    References
+    ----------
+    F. Gieseke, O. Kramer, A. Airola, T. Pahikkala. Efficient Recurrent Local Search Strategies for
+    Semi- and Unsupervised Regularized Least-Squares Classification.
+
+    Examples
+    --------
+    >>> from dask_s3vm import RLSC
+    >>> from dask_s3vm.datasets import make_g2c
+    >>> X, y = make_g2c(n_rows=500, n_features=50)
+    >>> model = RLSC(lam=[0.01, 0.1, 1.0]).fit(X, y)
+    >>> bool(model.loo_errors_.min() < 0.05)
+    True
+    """
+
+    lam_: float = fitted("float", "The lam that was taken.")
+    lams_: np.ndarray = fitted("ndarray of shape (n_lams,)", "All values of lam.")
+    loo_errors_: np.ndarray = fitted(
+        "ndarray of shape (n_lams,)",
+        "Share of labeled rows that a model of the other rows puts into a wrong class. Left out is "
+        "the term of the row: the others keep their 1/l.",
+    )
+    loo_losses_: np.ndarray = fitted(
+        "ndarray of shape (n_lams,)",
+        "Mean squared residual of these predictions, added over the binary problems.",
+    )
+    n_iter_: int = fitted("int", RLSCParameters.facts.iteration_words())
+    history_: list[dict[str, Any]] = fitted("list of dict", RLSCParameters.facts.history_words())
+
+    def _train(self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None) -> list[Any]:
+        lams = [lam for model in models for lam in check_lams(model.lam)]
+        training = RLSCTraining(rows.engine, rows.positives, rows.costs, lams, self.fit_intercept)
+        found = rows.record.run("models", training).models
+        if len(models) == 1:
+            return [found]
+        return [[one] for one in found]
+
+    def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
+        chosen = min(solved, key=lambda one: (one.loo_error, one.loo_loss))
+        self.lams_ = np.array([one.lam for one in solved], dtype=np.float64)
+        self.lam_ = float(chosen.lam)
+        self.loo_errors_ = np.array([one.loo_error for one in solved])
+        self.loo_losses_ = np.array([one.loo_loss for one in solved])
+        super()._keep(chosen.solved, rows, history)
+        self._to_columns()
+
+
+@interruptible
+def rlsc_path(
+    X: Any, y: Any, lams: Sequence[float], *, sample_weight: Any = None, **params: Any
+) -> list[RLSC]:
+    """Train an `RLSC` for each of several `lam`, from one eigendecomposition.
+
+    Parameters
+    ----------
+    X, y, sample_weight : see `RLSC.fit`.
+    lams : values of lam, in any order.
+    **params : other parameters of `RLSC`.
+
+    Returns
+    -------
+    Fitted estimators, in the order of `lams`, each with its own leave-one-out error.
+    """
+    models = [RLSC(lam=lam, **params) for lam in check_lams(lams, "lams")]
+    fit_path(models, X, y, sample_weight)
+    return models
+
+
+def check_lams(lam: Any, name: str = "lam") -> list[float]:
+    """Values of lam as a list, checked."""
+    if isinstance(lam, (str, bytes, dict)):
+        raise ValueError(f"{name} must be a number > 0, or several, got {lam!r}")
+    values = np.atleast_1d(np.asarray(lam, dtype=object)).ravel()
+    if len(values) == 0:
+        raise ValueError(f"{name} is empty; wanted at least one value")
+    for value in values:
+        if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+            raise ValueError(f"{name} must be finite and > 0, got {value!r}")
+    return [float(value) for value in values]
+
+
+@parametrized
+class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, LinearS3VM):
+    """Semi-supervised regularized least squares, by local search with restarts.
+
+    Looks for labels of the unlabeled rows and a model that minimize (Gieseke et al., eq. 10)::
+
+        1/l sum_lab (y_i - w.x_i)^2 + lam_unlabeled/u sum_unl (y_j - w.x_j)^2 + lam |w|^2
+
+    with about a share `positive_ratio` of the unlabeled rows positive. For given labels the best w
+    is known in closed form; the labels are searched by flips of single rows, each of which costs
+    O(r) for r columns or landmarks, whatever the number of rows (Theorem 2). Searches start from
+    random labels, `n_restarts` times, in parallel; the best one wins. With ``lam_unlabeled=0`` this
+    is exactly `RLSC`.
+
+    The searches work on a factor of u x r numbers. With ``sharded=False`` it is given to every
+    worker, and restarts are tasks. With ``sharded=True`` it stays where the rows are; restarts
+    advance together, and each shard makes sweeps of a (1+1)-EA over its own rows between
+    synchronizations, whatever `population` says. "auto" shards a factor of more than 256 MiB, which
+    takes longer to send than to search.
+
+    Notes
+    -----
+    With a dask client restarts are tasks on its workers; a worker that dies costs its restarts,
+    which others run again. For an int as `random_state` the result does not depend on the number of
+    workers or threads.
+
+    References
+    ----------
+    F. Gieseke, O. Kramer, A. Airola, T. Pahikkala. Efficient Recurrent Local Search Strategies for
+    Semi- and Unsupervised Regularized Least-Squares Classification.
+
+    Examples
+    --------
+    >>> from dask_s3vm import S2RLSC
+    >>> from dask_s3vm.datasets import hide_labels, make_g2c
+    >>> X, y = make_g2c(n_rows=500, n_features=50)
+    >>> model = S2RLSC(positive_ratio=0.5, n_restarts=10, random_state=0)
+    >>> model = model.fit(X, hide_labels(y, 20))
+    >>> bool((model.transduction_ == y).mean().compute() > 0.95)
+    True
+    """
+
+    transduction_: Any = fitted(
+        "array of shape (n,)",
+        "Labels of the training rows: those given, and those found by the search (for more than "
+        "two classes: predicted by the model). A dask array if X is one.",
+    )
+    n_iter_: int = fitted("int", S2RLSCParameters.facts.iteration_words())
+    history_: list[dict[str, Any]] = fitted("list of dict", S2RLSCParameters.facts.history_words())
+
+    _solution = LabeledSolution
+
+    def _train(self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None) -> list[list[Any]]:
+        check_population(self.population)  # a mistake is found before anything is computed
+        if not rows.supervised:
+            return super()._train(rows, models, seeds)
+        lams = [model.lam for model in models]
+        training = RLSCTraining(rows.engine, rows.positives, rows.costs, lams, self.fit_intercept)
+        return [one.solved for one in rows.record.run("models", training).models]
+
+    def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
+        totals, settings = rows.totals, search_settings(self)
+        reduced = prepare_rows(
+            rows.engine,
+            rows.costs,
+            self.lam_unlabeled / totals.unlabeled_weight,
+            self.fit_intercept,
+            rows.positives,
+            self.center,
+        )
+        projected = Projected(reduced, self.dtype)
+
+        def solve(
+            place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
+        ) -> LabeledSolution:
+            window = window_of(totals.n_unlabeled, task.ratio, self.balance_tol)
+            search = LabelSearch(
+                reduced, models[place].lam, totals.n_unlabeled, self.sharded, self.dtype, projected
+            )
+            return search.run(rows.record, name, about, number, window, settings, start)
+
+        return solve
+
+    def _found_labels(self, rows: FitRows, solved: list[Any]) -> Any:
+        if rows.supervised or len(solved) > 1:
+            return None
+        return label_array(rows.engine, solved[0], rows.weighted)
+
+    def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
+        super()._keep(solved, rows, history)
+        self._to_columns()
+        self.sharded_ = not rows.supervised and solved[0].sharded
+
+
+@interruptible
+def s2rlsc_path(
+    X: Any, y: Any, lams: Sequence[float], *, sample_weight: Any = None, **params: Any
+) -> list[S2RLSC]:
+    """Train an `S2RLSC` for each of several `lam`, from one eigendecomposition.
+
+    Parameters
+    ----------
+    X, y, sample_weight : see `S2RLSC.fit`.
+    lams : values of lam, in any order.
+    **params : other parameters of `S2RLSC`; for model selection the paper takes 10 restarts.
+
+    Returns
+    -------
+    Fitted estimators, in the order of `lams`: the same as if each were fitted alone.
+    """
+    models = [S2RLSC(lam=lam, **params) for lam in check_lams(lams, "lams")]
+    fit_path(models, X, y, sample_weight)
+    return models

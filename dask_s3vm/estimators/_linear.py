@@ -7,16 +7,25 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from dask_s3vm.engine.ingest import is_dask
-from dask_s3vm.estimators._inputs import as_array, rows_to_predict
-from dask_s3vm.estimators._parameters import fitted, parametrized, refuse_renamed
-from dask_s3vm.estimators._resident import Resident
+from dask_s3vm.estimators._rows import PlacedRows, as_array, rows_to_predict
+from dask_s3vm.features import KernelMap, check_kernel, fit_kernel_map
+from dask_s3vm.parameters.fields import constraints_of, fitted, parametrized, refuse_renamed
+from dask_s3vm.parameters.shared import KernelParameters
 from dask_s3vm.prediction import LinearClasses, LinearOutputs
 
 
-@parametrized
-class LinearModel(LinearOutputs, BaseEstimator):
-    """An estimator with `coef_` and `intercept_`; see `LinearOutputs`."""
+class _Constraints:
+    """Constraints of the parameters, made for scikit-learn when it asks for them."""
 
+    def __get__(self, instance: Any, owner: Any) -> dict[str, list[Any]]:
+        return constraints_of(owner)
+
+
+@parametrized
+class LinearModel(KernelParameters, LinearOutputs, BaseEstimator):
+    """An estimator with `coef_` and `intercept_`, of columns or of features of a kernel."""
+
+    _parameter_constraints: ClassVar[Any] = _Constraints()
     #: old names of parameters -> new name, and what its values are
     _renamed: ClassVar[dict[str, tuple[str, str]]] = {}
 
@@ -44,6 +53,27 @@ class LinearModel(LinearOutputs, BaseEstimator):
     def _rows_to_predict(self, X: Any) -> Any:
         return rows_to_predict(self, X)
 
+    def _check_kernel(self) -> None:
+        """Refuse parameters that do not go together."""
+        if not self._is_linear:
+            check_kernel(self.kernel, self.sigma, self.gamma, self.kernel_params)
+
+    def _fit_kernel_map(self, X: Any) -> KernelMap | None:
+        """Make the map from rows of X; None for the linear kernel, which needs none."""
+        if self._is_linear:
+            return None
+        return fit_kernel_map(
+            X,
+            self.kernel,
+            n_components=self.n_components,
+            sigma=self.sigma,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            kernel_params=self.kernel_params,
+            random_state=self.random_state,
+        )
+
     def __sklearn_tags__(self) -> Any:
         """Sparse input is welcome."""
         tags = super().__sklearn_tags__()
@@ -56,7 +86,7 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
     """A linear model with `classes_`; see `LinearClasses`."""
 
     classes_: np.ndarray = fitted("ndarray of shape (n_classes,)", "The classes, sorted.")
-    n_iter_: int = fitted("int", "Newton steps, the most over the binary problems.")
+    n_iter_: int = fitted("int", "Outer iterations, the most over the binary problems.")
     termination_: str = fitted(
         "str",
         'How the last training ended: "converged", "precision" where rounding allowed no further '
@@ -71,10 +101,10 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
         `block_rows` are the rows of each block of X, where dask itself may not know them; `found`
         are labels to be taken in place of predictions.
         """
-        if isinstance(X, Resident):
+        if isinstance(X, PlacedRows):
             return None
         X, y = as_array(X), as_array(y)
-        predicted = self.predict(X) if found is None else beside(found, X, block_rows)
+        predicted = self.predict(X) if found is None else like_rows(found, X, block_rows)
         if not is_dask(X):
             y = np.asarray(y.compute() if is_dask(y) else y).reshape(-1)
             return _labels_or(y, predicted, self.classes_)
@@ -87,9 +117,11 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
         )
 
 
-def beside(found: np.ndarray, X: Any, block_rows: tuple[int, ...]) -> Any:
-    """An array with an entry per row, as a dask array with the chunks of X if X is one."""
-    return da.from_array(found, chunks=(block_rows,)) if is_dask(X) else found
+def like_rows(found: np.ndarray, X: Any, block_rows: tuple[int, ...]) -> Any:
+    """An array with entries for each row, as a dask array with the chunks of X if X is one."""
+    if not is_dask(X):
+        return found
+    return da.from_array(found, chunks=(block_rows, *found.shape[1:]))
 
 
 def _labels_or(y: np.ndarray, predicted: np.ndarray, classes: np.ndarray) -> np.ndarray:

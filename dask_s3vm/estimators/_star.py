@@ -1,60 +1,36 @@
 """STAR-SVM: self-training with adaptive regularization."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import StrOptions
 
-from dask_s3vm.estimators._base import LinearS3VM, Placed
-from dask_s3vm.estimators._kernel import CHOICES, KernelParameters
-from dask_s3vm.estimators._parameters import (
-    COUNT,
-    NOT_NEGATIVE,
-    SHARE,
-    fitted,
-    parameter,
-    parametrized,
-    redeclared,
-)
-from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
-from dask_s3vm.estimators._resident import Resident
-from dask_s3vm.estimators._shared import (
-    CostParameters,
-    RatioParameters,
-    RunParameters,
-    ShardedSearch,
-    StoppingParameters,
-)
-from dask_s3vm.estimators._star_fit import Fitted, fit_exact, fit_sharded
+from dask_s3vm.estimators._base import FitRows, LinearS3VM, Solver, one_or_all
+from dask_s3vm.estimators._linear import like_rows
+from dask_s3vm.estimators._rows import PlacedRows, as_array
 from dask_s3vm.features import KernelMap
-from dask_s3vm.features.columns import KernelColumns, all_rows, beside, block_rows, kernel_columns
-from dask_s3vm.interrupts import interruptible, warn
-from dask_s3vm.methods.base import History
-from dask_s3vm.methods.star import ENDINGS, WEIGHTINGS, StarSettings, class_costs, earliest_class
+from dask_s3vm.features.kernel_columns import KernelColumns, all_rows, block_rows, kernel_columns
+from dask_s3vm.methods.base import BinaryTask, ClassTotals, Start
+from dask_s3vm.methods.run import HistoryRow
+from dask_s3vm.methods.star import (
+    DualProblems,
+    ExactProblems,
+    SelfTraining,
+    ShardedProblems,
+    StarSolution,
+    class_costs,
+    earliest_class,
+)
+from dask_s3vm.parameters.fields import fitted, parametrized
+from dask_s3vm.parameters.methods import STARParameters
+from dask_s3vm.parameters.shared import ShardedSearch
 
 #: sharded="auto" works on exact kernel columns up to so many rows.
 EXACT_ROWS = 10_000
 
-#: min_share=None is 0 up to so many unlabeled rows, and beyond them this share.
-MANY_ROWS = 10_000
-MANY_SHARE = 0.01
-
-#: Gap, as a part of the objective, at which stages before the last are left where a training takes
-#: rounds over the rows; on exact columns all are trained to `tol`.
-LOOSE = 1e-2
-
 
 @parametrized
-class STARSVM(
-    CostParameters,
-    RatioParameters,
-    ShardedSearch,
-    LinearS3VM,
-    StoppingParameters,
-    RunParameters,
-):
+class STARSVM(STARParameters, ShardedSearch, LinearS3VM):
     """Self-training SVM with adaptive regularization (STAR-SVM).
 
     An SVM without offset is trained on the rows that have a label::
@@ -98,60 +74,6 @@ class STARSVM(
     True
     """
 
-    confidence: float = parameter(
-        "float",
-        "gamma of eq. (3), 0 to 1: how much less a label counts from stage to stage.",
-        [SHARE],
-        default=0.7,
-        kw_only=False,
-    )
-    weighting: str = parameter(
-        '{"minority", "printed", "none"}',
-        "Weights of the classes by their shares, which `positive_ratio` tells: see above. A ratio "
-        'of 0.5 weighs both alike. "none": all C.',
-        [StrOptions({*WEIGHTINGS})],
-        default="minority",
-    )
-    kernel: str | Callable[..., float] = redeclared(
-        KernelParameters,
-        "kernel",
-        about=f"{CHOICES} In shards, kernels other than the linear one are computed with landmark "
-        "rows; otherwise they are exact.",
-        default="rbf",
-    )
-    tol: float = parameter(
-        "float",
-        "The last training stops when the duality gap is at most this part of the objective. So do "
-        "those before it if they see all rows at once; in shards they stop at 1e-2 or this, if "
-        "larger.",
-        [NOT_NEGATIVE],
-        default=1e-3,
-    )
-    max_iter: int = parameter(
-        "int",
-        "Maximum number of rounds of one training in shards, or of steps for each of its rows if "
-        "it sees all at once.",
-        [COUNT],
-        default=1000,
-    )
-    max_stages: int | None = parameter(
-        "int or None",
-        "Maximum number of stages; the last one labels all rows that are left. None: until there "
-        "are none.",
-        [COUNT, None],
-        default=None,
-    )
-    min_share: float | None = parameter(
-        "float or None",
-        "Least share of the unlabeled rows that a stage labels, by a larger tau. Algorithm 1 alone "
-        "(0) begins with many stages of two rows, the more the more rows there are, and labels "
-        "after these count for nothing (confidence^100 C): on 100,000 rows of text 5.8 % error, "
-        "near the supervised 5.5 %, where 0.01 gives 4.0 %. None: 0 up to 10,000 unlabeled rows, "
-        "else 0.01.",
-        [SHARE, None],
-        default=None,
-    )
-
     transduction_: Any = fitted(
         "array of shape (n,)",
         "Labels of the training rows: those given, and those assigned in a stage, which are final: "
@@ -187,91 +109,49 @@ class STARSVM(
     gap_: float | np.ndarray = fitted(
         "float or ndarray of shape (n_classes,)", "Duality gap of the last training."
     )
-    n_iter_: int = fitted("int", "Stages, the most over the binary problems.")
+    n_iter_: int = fitted("int", STARParameters.facts.iteration_words())
     termination_: str = fitted(
         "str",
         '"converged"; "precision" if rounding allowed no smaller gap; "max_stages" if that was '
         'met; "max_iter" if a training ended by that.',
     )
-    history_: list[dict[str, Any]] = fitted(
-        "list of dict", "One row per stage: rows labeled, tau, objective, gap, steps, seconds."
-    )
+    history_: list[dict[str, Any]] = fitted("list of dict", STARParameters.facts.history_words())
 
-    _renamed: ClassVar[dict[str, tuple[str, str]]] = {
-        "solver": ("sharded", "with False for 'exact' and True for 'sharded'")
-    }
+    _counted = "rounds or steps of one training"
+    _solution = StarSolution
 
-    #: every training starts from the last stage's, no fit from the last fit; classes: `weighting`
-    warm_start = False
-    class_weight = None
+    def _is_supervised(self, totals: ClassTotals) -> bool:
+        super()._is_supervised(totals)  # warns
+        return False
 
-    @interruptible
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "STARSVM":
-        """Train on labeled and unlabeled rows.
+    def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
+        engine = rows.engine
+        problems: DualProblems = ShardedProblems(engine, len(rows.classes))
+        if rows.rows is not None:
+            columns = self._kernel_columns(rows.rows)
+            problems = ExactProblems(engine, columns, columns.diagonal())
 
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
-        y : array of shape (n,), numpy or dask
-            Labels; `unlabeled` marks rows without one.
-        sample_weight : array of shape (n,), numpy or dask, or None
-            Factors of C_i. Unlabeled rows of weight 0 are left out, and only predicted.
+        def solve(
+            place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
+        ) -> StarSolution:
+            costs = class_costs(self.C, task.ratio, self.weighting)
+            training = SelfTraining(problems.of_class(task.positive, costs), costs, self)
+            return rows.record.run(f"{name}/stages", training, about)
 
-        Returns
-        -------
-        self
-        """
-        columns: list[KernelColumns] = []
+        return solve
 
-        def make_map(rows: Any) -> KernelMap | None:
-            if not self._is_exact(rows):
-                return self._fit_kernel_map(rows)
-            columns.append(self._kernel_columns(rows))
-            return None
-
-        with self._placed(X, y, sample_weight, make_map=make_map) as rows:
-            ratios = positive_ratios(self, rows)
-            has_unlabeled(self, rows)
-            costs = [class_costs(self.C, ratio, self.weighting) for ratio in ratios]
-            settings = StarSettings(
-                self.confidence,
-                self.tol,
-                self.tol if columns else max(self.tol, LOOSE),
-                self.max_iter,
-                self.max_stages,
-                self._least_share(rows.totals.n_unlabeled),
-            )
-            history = rows.history
-            if columns:
-                result = fit_exact(rows, columns[0], costs, settings, history)
-            else:
-                result = fit_sharded(rows, costs, settings, history)
-        self.sharded_ = not columns
-        self.positive_ratio_ = ratios[0] if len(ratios) == 1 else np.array(ratios)
-        self._keep_fitted(result, history)
-        self._keep_rows(X, rows, result)
-        return self
-
-    def _least_share(self, n_unlabeled: int) -> float:
-        if self.min_share is None:
-            return 0.0 if n_unlabeled <= MANY_ROWS else MANY_SHARE
-        return float(self.min_share)
-
-    def _is_exact(self, rows: Any) -> bool:
+    def _is_exact(self, X: Any) -> bool:
+        """Whether columns of the exact kernel are used; see `sharded`."""
         if self.sharded == "auto":
-            return not self._is_linear and sum(block_rows(rows)) <= EXACT_ROWS
+            return not self._is_linear and sum(block_rows(X)) <= EXACT_ROWS
         return not self.sharded
-
-    def _resident_map(self, X: Any) -> KernelMap | None:
-        return None if self._is_exact(X) else self._fit_kernel_map(X)
 
     def _wants_rows(self, X: Any) -> bool:
         return self._is_exact(X)
 
-    def _kernel_columns(self, rows: Any) -> KernelColumns:
+    def _kernel_columns(self, X: Any) -> KernelColumns:
         return kernel_columns(
-            all_rows(rows),
+            all_rows(X),
             self.kernel,
             sigma=self.sigma,
             gamma=self.gamma,
@@ -280,54 +160,62 @@ class STARSVM(
             kernel_params=self.kernel_params,
         )
 
-    def _keep_fitted(self, result: Fitted, history: History) -> None:
-        """Set the model, and warn where it did not converge.
+    def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
+        """Set the model.
 
         Sets: coef_, intercept_, kernel_map_, support_, dual_coef_, objective_, gap_, n_iter_,
-        termination_, history_.
+        termination_, history_, sharded_.
         """
         for name in ("support_", "dual_coef_"):
             if hasattr(self, name):
                 delattr(self, name)
-        self.coef_ = result.coef
-        self.intercept_ = np.zeros(len(result.coef))
-        if result.support is not None and result.dual_coef is not None:
-            self.support_, self.dual_coef_ = result.support, result.dual_coef
-            self.kernel_map_ = result.kernel_map
-        trained = result.trained
-        objective = np.array([one.certificate.primal for one in trained])
-        gap = np.array([one.certificate.gap for one in trained])
-        binary = len(trained) == 1
-        self.objective_ = float(objective[0]) if binary else objective
-        self.gap_ = float(gap[0]) if binary else gap
-        self.n_iter_ = max(1, *(one.n_stages for one in trained))
-        self.termination_ = max((one.termination for one in trained), key=ENDINGS.index)
-        self.history_ = history.rows
-        if self.termination_ == "max_iter":
-            warn(
-                f"STARSVM: a training did not converge in max_iter={self.max_iter}; increase "
-                "max_iter or tol, or take a smaller C",
-                ConvergenceWarning,
-            )
+        found = np.stack([one.w for one in solved])
+        self.sharded_ = rows.rows is None
+        if self.sharded_:
+            self.coef_ = np.ascontiguousarray(rows.engine.layout.to_external(found)[:, :-1])
+        else:
+            self._keep_expansion(found, self._kernel_columns(rows.rows))
+        self.intercept_ = np.zeros(len(self.coef_))
+        self.gap_ = one_or_all([one.gap for one in solved])
+        self._keep_course(solved, history)
 
-    def _keep_rows(self, X: Any, rows: Placed, result: Fitted) -> None:
-        """Set what there is for each training row: transduction_, ranking_, labeled_iter_."""
-        if isinstance(X, Resident):
+    def _keep_expansion(self, dual: np.ndarray, columns: KernelColumns) -> None:
+        """Set the model from y_i alpha_i of all rows."""
+        self.support_ = np.flatnonzero(dual.any(axis=0))
+        self.dual_coef_ = np.ascontiguousarray(dual[:, self.support_])
+        if columns.kernel == "linear":
+            self.coef_ = columns.weights(self.support_, self.dual_coef_)
+            self.kernel_map_ = None
+        else:
+            self.coef_ = np.eye(len(dual))
+            self.kernel_map_ = columns.expansion(self.support_, self.dual_coef_)
+
+    def _found_labels(self, rows: FitRows, solved: list[Any]) -> Any:
+        """(class number of each row, -1 for those that took no part; rankings; stages)."""
+        if len(solved) == 1:
+            (one,) = solved
+            found = np.where(one.stages < 0, -1, (one.labels > 0).astype(np.int64))
+            ranking, stages = one.ranking, one.stages
+        else:
+            found = earliest_class(solved)
+            ranking = np.stack([one.ranking for one in solved], axis=1)
+            stages = np.stack([one.stages for one in solved], axis=1)
+        return found, ranking, stages
+
+    def _keep_labels(self, X: Any, y: Any, rows: FitRows, found: Any) -> None:
+        """Set what there is for each training row.
+
+        Sets: positive_ratio_, transduction_, ranking_, labeled_iter_.
+        """
+        self.positive_ratio_ = one_or_all(rows.ratios)
+        if isinstance(X, PlacedRows):
             self.transduction_ = self.ranking_ = self.labeled_iter_ = None
             return
-        trained, codes = result.trained, result.codes
-        if len(trained) == 1:
-            found = np.where(trained[0].stages < 0, -1, (trained[0].labels > 0).astype(np.int64))
-            ranking, stages = trained[0].ranking, trained[0].stages
-        else:
-            found = earliest_class(trained)
-            ranking = np.stack([one.ranking for one in trained], axis=1)
-            stages = np.stack([one.stages for one in trained], axis=1)
-        found = np.where(codes >= 0, codes, found)
-        labels = self.classes_[found]
-        if (found < 0).any():  # rows of weight 0 took no part
-            labels = np.where(found < 0, np.asarray(self.predict(X)), labels)
-        sizes = rows.block_rows
-        self.transduction_ = beside(X, labels, sizes)
-        self.ranking_ = beside(X, ranking, sizes)
-        self.labeled_iter_ = beside(X, stages, sizes)
+        numbers, ranking, stages = found
+        labels = self.classes_[numbers]
+        if (numbers < 0).any():  # rows of weight 0 took no part
+            labels = np.where(numbers < 0, np.asarray(self.predict(X)), labels)
+        X, sizes = as_array(X), rows.block_rows
+        self.transduction_ = like_rows(labels, X, sizes)
+        self.ranking_ = like_rows(ranking, X, sizes)
+        self.labeled_iter_ = like_rows(stages, X, sizes)

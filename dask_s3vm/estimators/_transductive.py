@@ -1,55 +1,39 @@
-"""What estimators that learn from unlabeled rows have in common."""
+"""TSVM, deterministic annealing and QN-S3VM: unlabeled rows are a term of the objective."""
 
-from abc import abstractmethod
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
-from dask_s3vm.estimators._base import LinearS3VM, Placed
-from dask_s3vm.estimators._parameters import fitted, parameter, parametrized
-from dask_s3vm.estimators._ratio import has_unlabeled, positive_ratios
-from dask_s3vm.estimators._shared import (
-    ClassWeightParameters,
-    InterceptParameters,
-    RunParameters,
-    StoppingParameters,
-    TransductionParameters,
-    WarmStartParameters,
-)
-from dask_s3vm.interrupts import interruptible, warn
-from dask_s3vm.methods.balance import is_balanced, n_predicted_positive, ratio_threshold
+from dask_s3vm.estimators._base import FitRows, LinearS3VM, Seeds
+from dask_s3vm.exceptions import warn
 from dask_s3vm.methods.base import (
     BinarySolution,
-    History,
-    LinearSolution,
-    TransductiveTask,
-    collect,
-    solved_once,
+    BinaryTask,
+    Start,
+    is_balanced,
+    n_predicted_positive,
+    ratio_threshold,
 )
-from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
-from dask_s3vm.methods.seeds import Seeds
+from dask_s3vm.methods.da import train_da
+from dask_s3vm.methods.l2svm import train_l2svm
+from dask_s3vm.methods.qn import train_qn, train_supervised_qn
+from dask_s3vm.methods.run import HistoryRow
+from dask_s3vm.methods.tsvm import train_tsvm
+from dask_s3vm.parameters.fields import fitted, parametrized
+from dask_s3vm.parameters.methods import (
+    DAParameters,
+    QNParameters,
+    TransductiveParameters,
+    TSVMParameters,
+)
 
 
 @parametrized
-class TransductiveS3VM(
-    TransductionParameters,
-    InterceptParameters,
-    LinearS3VM,
-    ClassWeightParameters,
-    StoppingParameters,
-    WarmStartParameters,
-    RunParameters,
-):
+class TransductiveS3VM(TransductiveParameters, LinearS3VM):
     """Base of TSVM, DA and QN-S3VM."""
-
-    threshold: str = parameter(
-        '{"zero", "ratio"}',
-        '"ratio" moves the bias so that a share `positive_ratio` of the unlabeled rows is '
-        "predicted positive; helps where that share is known.",
-        [StrOptions({"zero", "ratio"})],
-        default="zero",
-    )
 
     intercept_: np.ndarray = fitted(
         "ndarray of shape (1,) or (n_classes,)", "Biases, moved by the threshold."
@@ -60,77 +44,45 @@ class TransductiveS3VM(
         "not yet computed, if X is one.",
     )
 
-    #: what the fit of a larger lam has left, on a path of several
-    _seeds: ClassVar[Seeds | None] = None
+    #: trains one binary problem: (record, name, about, engine, task, parameters, start)
+    _method: ClassVar[Callable[..., BinarySolution]]
 
-    @abstractmethod
-    def _train(
-        self, rows: Placed, task: TransductiveTask, start: np.ndarray | None, history: History
+    def _solve(
+        self, rows: FitRows, task: BinaryTask, start: Start, name: str, about: HistoryRow
     ) -> BinarySolution:
-        """Train one binary problem."""
+        if rows.supervised:
+            return self._solve_supervised(rows, task, start, name, about)
+        method = type(self)._method
+        return method(rows.record, f"{name}/fit", about, rows.engine, task, self, start)
 
-    @interruptible
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "TransductiveS3VM":
-        """Train on labeled and unlabeled rows.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
-        y : array of shape (n,), numpy or dask
-            Labels; `unlabeled` marks rows without one.
-        sample_weight : array of shape (n,), numpy or dask, or None
-            Weights of the rows, within the labeled and within the unlabeled ones.
-
-        Returns
-        -------
-        self
-        """
-        with self._placed(X, y, sample_weight) as rows:
-            history = rows.history
-            ratios = positive_ratios(self, rows)
-            shift = np.zeros(len(rows.positives))
-            if not has_unlabeled(self, rows) or self.lam_unlabeled == 0:
-                solution = self._train_supervised(rows, ratios, history)
-            else:
-                solved = []
-                for number, (positive, ratio) in enumerate(
-                    zip(rows.positives, ratios, strict=True)
-                ):
-                    totals = rows.totals
-                    task = TransductiveTask(
-                        positive, rows.costs, totals.n_unlabeled, totals.unlabeled_weight, ratio
-                    )
-                    start = rows.internal_start(number)
-                    one = solved_once(
-                        history,
-                        f"class {positive}",
-                        lambda: self._train(rows, task, start, history),  # noqa: B023
-                    )
-                    shift[number] = self._balance(rows, task, one)
-                    solved.append(one)
-                solution = collect(rows.engine, solved)
-        self._keep(solution, history.rows)
-        self.intercept_ = self.intercept_ - shift
-        self.positive_ratio_ = ratios[0] if len(ratios) == 1 else np.array(ratios)
-        self.transduction_ = self._complete(X, y, rows.block_rows)
-        return self
-
-    def _train_supervised(
-        self, rows: Placed, ratios: list[float], history: History
-    ) -> LinearSolution:
+    def _solve_supervised(
+        self, rows: FitRows, task: BinaryTask, start: Start, name: str, about: HistoryRow
+    ) -> BinarySolution:
         """Train on the labeled rows alone."""
-        settings = L2SVMSettings(self.fit_intercept, self.tol, self.max_iter)
-        (solution,) = train_l2svm(
-            rows.engine, rows.costs, [self.lam], settings, rows.start, history
-        )
-        return solution
+        return train_l2svm(
+            rows.record, f"{name}/newton", about, rows.engine, task, start,
+            lam=self.lam, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter,
+        )  # fmt: skip
 
-    def _balance(self, rows: Placed, task: TransductiveTask, solution: BinarySolution) -> float:
-        """How far to move the threshold; warns where the predictions are far from the ratio."""
+    def _train(self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None) -> list[list[Any]]:
+        found = super()._train(rows, models, seeds)
+        if rows.supervised:
+            return found
+        tasks = self._tasks(rows)
+        return [
+            [self._balanced(rows, *pair) for pair in zip(tasks, solved, strict=True)]
+            for solved in found
+        ]
+
+    def _balanced(
+        self, rows: FitRows, task: BinaryTask, solution: BinarySolution
+    ) -> BinarySolution:
+        """Move the bias to the threshold; warn where the predictions are far from the ratio."""
         engine, bias = rows.engine, float(self.fit_intercept)
         if self.threshold == "ratio":
-            return ratio_threshold(engine, solution.w, bias, task.n_positive, task.n_unlabeled)
+            w = solution.w.copy()
+            w[-1] -= ratio_threshold(engine, w, bias, task.n_positive, task.n_unlabeled)
+            return replace(solution, w=w)
         share = n_predicted_positive(engine, solution.w, bias) / task.n_unlabeled
         if not is_balanced(share, task.ratio):
             warn(
@@ -140,4 +92,133 @@ class TransductiveS3VM(
                 "lam_unlabeled, or use threshold='ratio'",
                 UserWarning,
             )
-        return 0.0
+        return solution
+
+
+@parametrized
+class TSVM(TSVMParameters, TransductiveS3VM):
+    """Transductive linear SVM with multiple switching.
+
+    Minimizes (Sindhwani & Keerthi, section 1.3), over w and over labels of the unlabeled rows of
+    which a share `positive_ratio` is positive::
+
+        1/2l sum_lab max(0, 1 - y o)^2 + lam_unlabeled/2u sum_unl max(0, 1 - |o|)^2 + lam/2 |w|^2
+
+    with o = w.x, the bias inside w. Labels come from the supervised SVM; the weight of the
+    unlabeled rows rises level by level, and at each level retraining and switching of pairs of
+    labels alternate until nothing switches. Finds a local minimum.
+    With ``lam_unlabeled=0`` it is exactly `L2SVM`.
+
+    References
+    ----------
+    V. Sindhwani, S. S. Keerthi. Newton Methods for Fast Solution of Semi-supervised Linear SVMs.
+    T. Joachims. Transductive Inference for Text Classification using Support Vector Machines.
+
+    Examples
+    --------
+    >>> from dask_s3vm import TSVM
+    >>> from dask_s3vm.datasets import hide_labels, make_g2c
+    >>> X, y = make_g2c(n_rows=500, n_features=50)
+    >>> model = TSVM(lam=1e-2, positive_ratio=0.5).fit(X, hide_labels(y, 20))
+    >>> float((model.transduction_ == y).mean().compute()) > 0.95
+    True
+    """
+
+    n_iter_: int = fitted("int", TSVMParameters.facts.iteration_words())
+    history_: list[dict[str, Any]] = fitted("list of dict", TSVMParameters.facts.history_words())
+
+    _method = staticmethod(train_tsvm)
+
+
+@parametrized
+class DAS3VM(DAParameters, TransductiveS3VM):
+    """Semi-supervised linear SVM by deterministic annealing.
+
+    Looks for a minimum of the same objective as `TSVM` (Sindhwani & Keerthi, section 1.4)::
+
+        1/2l sum_lab max(0, 1 - y o)^2 + lam_unlabeled/2u sum_unl max(0, 1 - |o|)^2 + lam/2 |w|^2
+
+    by way of probabilities p of the unlabeled rows, of mean `positive_ratio`, whose entropy is
+    weighed by a temperature (eq. 1.6). The temperature falls from a point where the problem is
+    convex to one where p is certain. From the best w along the way a last descent leads to a
+    local minimum of the objective itself, among those with as many positive labels.
+    With ``lam_unlabeled=0`` it is exactly `L2SVM`.
+
+    References
+    ----------
+    V. Sindhwani, S. S. Keerthi. Newton Methods for Fast Solution of Semi-supervised Linear SVMs.
+
+    Examples
+    --------
+    >>> from dask_s3vm import DAS3VM
+    >>> from dask_s3vm.datasets import hide_labels, make_g2c
+    >>> X, y = make_g2c(n_rows=500, n_features=50)
+    >>> model = DAS3VM(lam=0.1, positive_ratio=0.5).fit(X, hide_labels(y, 20))
+    >>> float((model.transduction_ == y).mean().compute()) > 0.95
+    True
+    """
+
+    n_iter_: int = fitted("int", DAParameters.facts.iteration_words())
+    history_: list[dict[str, Any]] = fitted("list of dict", DAParameters.facts.history_words())
+
+    _method = staticmethod(train_da)
+
+
+@parametrized
+class QNS3VM(QNParameters, TransductiveS3VM):
+    """Semi-supervised SVM with smooth losses, by a quasi-Newton method (QN-S3VM).
+
+    Minimizes (Gieseke et al., eq. 4)::
+
+        1/l sum_lab 1/20 log(1 + exp(20 (1 - y f))) + lam_unlabeled/u sum_unl exp(-3 f^2)
+            + lam |w|^2,    f(x) = w.(x - m) + b
+
+    with m the mean of the unlabeled rows, by L-BFGS with one round over the rows per evaluation.
+    With a kernel, x stands for features whose inner products are the kernel (eq. 9), and they are
+    centered the same way. Without a bias (`fit_intercept`) there is no centering: f(x) = w.x.
+    The weight of the unlabeled rows rises in stages, the first of which is the supervised
+    problem. Finds a local minimum. Sample and class weights multiply the 1/l and 1/u as in `TSVM`.
+
+    References
+    ----------
+    F. Gieseke, A. Airola, T. Pahikkala, O. Kramer. Fast and Simple Gradient-Based Optimization for
+    Semi-Supervised Support Vector Machines.
+
+    Examples
+    --------
+    >>> from dask_s3vm import QNS3VM
+    >>> from dask_s3vm.datasets import hide_labels, make_g2c
+    >>> X, y = make_g2c(n_rows=500, n_features=50)
+    >>> model = QNS3VM(lam=1e-2, positive_ratio=0.5).fit(X, hide_labels(y, 20))
+    >>> float((model.transduction_ == y).mean().compute()) > 0.95
+    True
+    """
+
+    intercept_: np.ndarray = fitted(
+        "ndarray of shape (1,) or (n_classes,)",
+        "b - w.m, moved by the threshold: rows to be predicted need no centering.",
+    )
+    n_iter_: int = fitted("int", QNParameters.facts.iteration_words())
+    history_: list[dict[str, Any]] = fitted("list of dict", QNParameters.facts.history_words())
+
+    _counted = "evaluations"
+    _method = staticmethod(train_qn)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        stages = [float(part) for part in np.ravel(self.annealing)]
+        rising = all(a < b for a, b in itertools.pairwise(stages))
+        if not stages or not rising or not stages[0] >= 0.0 or stages[-1] != 1.0:
+            raise ValueError(
+                f"annealing must be numbers that rise from 0 or more to 1, got {self.annealing!r}"
+            )
+        if self.offset == "free" and not self.fit_intercept:
+            raise ValueError("offset='free' has no effect with fit_intercept=False")
+
+    def _solve_supervised(
+        self, rows: FitRows, task: BinaryTask, start: Start, name: str, about: HistoryRow
+    ) -> BinarySolution:
+        """Train on the labeled rows alone, with the method's own loss."""
+        return train_supervised_qn(
+            rows.record, f"{name}/fit", about, rows.engine, task, self, start
+        )

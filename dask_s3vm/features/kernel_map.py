@@ -1,11 +1,12 @@
 """Kernels for linear methods: the subset-of-regressors (Nystroem) feature map.
 
-With landmarks R, m of the training rows, a function of the span of the kernel there is
-``f(x) = sum_j c_j k(x, r_j) = K_xR c``, of squared norm ``|f|^2 = c^T K_RR c``. Let B be (m, k)
-with ``B B^T = pinv(K_RR)`` and features ``z(x) = K_xR B``. A linear model w of z is that f with
-``c = B w``, and ``|w|^2 = w^T B^T K_RR B w = c^T K_RR c = |f|^2``: to train a linear method on z
-is to train its kernel form with f restricted to the span. If all rows are landmarks nothing is
-restricted: ``Z Z^T = K pinv(K) K = K``, and by the representer theorem f is the exact solution.
+Let R be m landmarks, chosen among the training rows. A function in the span of the kernel at R is
+``f(x) = sum_j c_j k(x, r_j) = K_xR c``, with squared norm ``|f|^2 = c^T K_RR c``. Let B be (m, k)
+with ``B B^T = pinv(K_RR)``, and ``z(x) = K_xR B`` the features. A linear model w on z is the
+function f with ``c = B w``, and ``|w|^2 = w^T B^T K_RR B w = c^T K_RR c = |f|^2``. To train a
+linear method on z is therefore to train its kernel form with f restricted to the span. If all rows
+are landmarks, nothing is restricted: ``Z Z^T = K pinv(K) K = K``, and by the representer theorem f
+is the exact solution.
 """
 
 from collections.abc import Callable
@@ -20,29 +21,32 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
 
 from dask_s3vm import _config
+from dask_s3vm.engine.blocks import Block, frozen
 from dask_s3vm.engine.ingest import is_dask
-from dask_s3vm.features.blas import one_blas_thread
 from dask_s3vm.features.landmarks import one_column_block, plain_rows, sample
+from dask_s3vm.kernels.rows import CSR
+from dask_s3vm.numerics.linalg import one_blas_thread
 
 #: Names of kernels.
 KERNELS = tuple(sorted(KERNEL_PARAMS))
 
-#: sigma="scale" is this part of the range diagonal: scikit-learn's gamma="scale" where columns are
-#: uniform over their ranges (there 1 / gamma = d var = s^2 / 12, so sigma = s / sqrt(24)).
+#: sigma="scale" is this part of the range diagonal s: scikit-learn's gamma="scale" for columns that
+#: are uniform on their ranges (1 / gamma = d var = s^2 / 12, so sigma = s / sqrt(24)).
 SCALE = 0.2
 
-#: Eigenvalues of K_RR below this part of the largest are rounding errors, and dropped.
+#: Eigenvalues of K_RR below this part of the largest are rounding errors and dropped.
 SMALLEST_EIGENVALUE = 1e-12
 
-#: A negative eigenvalue beyond this part of the largest is none of rounding.
+#: A negative eigenvalue beyond this part of the largest is no rounding error.
 INDEFINITE = 1e-8
 
-#: Temporary arrays of a piece of rows have about this size.
+#: Approximate size of the temporary arrays of a piece of rows, and the most rows of one.
 PIECE_BYTES = 8 << 20
+MAX_PIECE_ROWS = 240
 
-#: Pieces are a multiple of this: BLAS computes the last few rows of an odd number in another way.
-TILE = 16
-
+#: Pieces have a multiple of this many rows: BLAS works on groups of 4, 8, 16 or 24 rows, by the
+#: processor, and computes the rows that are left over differently.
+TILE = 48
 _NEED_DENSE = ("additive_chi2", "chi2")
 
 
@@ -57,7 +61,7 @@ class KernelMap:
     params : dict
         Parameters of the kernel, all of them resolved.
     landmarks : ndarray or scipy.sparse.csr_array of shape (m, d)
-        Rows of X.
+        Landmark rows R of X.
     basis : ndarray of shape (m, k)
         B of ``B B^T = pinv(K_RR)``: eigenvectors over roots of the eigenvalues, largest first, the
         largest entry of each positive. k <= m: eigenvalues below 1e-12 of the largest are dropped,
@@ -71,33 +75,33 @@ class KernelMap:
 
     @property
     def n_features(self) -> int:
-        """Columns of the rows that are mapped."""
+        """Number of columns of the rows."""
         return self.landmarks.shape[1]
 
     @property
     def n_components(self) -> int:
-        """Columns of the features."""
+        """Number of features."""
         return self.basis.shape[1]
 
     @property
     def piece_rows(self) -> int:
-        """Rows that are mapped at a time; it follows from the map alone."""
+        """Number of rows mapped at a time; it depends on the map alone."""
         width = len(self.basis) + self.n_components
         if not sp.issparse(self.landmarks):
             width += self.n_features
-        return max(1, PIECE_BYTES // (8 * width) // TILE) * TILE
+        return min(max(1, PIECE_BYTES // (8 * width) // TILE) * TILE, MAX_PIECE_ROWS)
 
     def transform(self, block: Any, threads: int = 1) -> np.ndarray:
         """Features ``K(block, R) B`` of rows, (n, k); float32 of float32 rows, else float64.
 
-        All is computed in float64: B is large where eigenvalues are small, and would enlarge the
-        rounding errors of a float32 kernel.
+        Computed in float64: B is large where eigenvalues are small, and would amplify the rounding
+        errors of a float32 kernel.
         """
         rows = plain_rows(block)
         return self._times(rows, self.basis, _float_of(rows.dtype), threads)
 
     def product(self, block: Any, weights: np.ndarray, threads: int = 1) -> np.ndarray:
-        """Compute ``transform(block) @ weights`` as ``K(block, R) (B weights)``, with no features.
+        """Compute ``transform(block) @ weights`` as ``K(block, R) (B weights)``, without features.
 
         weights : (k,) or (k, p). Returns (n,) or (n, p) of float64.
         """
@@ -117,7 +121,7 @@ class KernelMap:
 
         def fill(low: int) -> None:
             piece = prepared_rows(self.kernel, rows[low : low + size], origin)
-            padded = piece if callable(self.kernel) else _padded(piece)
+            padded = piece if callable(self.kernel) else _padded(piece, size)
             values = kernel_values(padded, landmarks, self.kernel, self.params) @ matrix
             answer[low : low + size] = values[: piece.shape[0]]
 
@@ -133,7 +137,7 @@ class KernelMap:
         return answer
 
     def _origin(self, rows: Any) -> np.ndarray | None:
-        """Where to put the origin: |x - z|^2 from inner products needs rows not far from it."""
+        """Return the origin for RBF: |x - z|^2 from inner products is accurate near the origin."""
         if self.kernel != "rbf" or sp.issparse(rows) or sp.issparse(self.landmarks):
             return None
         return self.landmarks.mean(axis=0, dtype=np.float64)
@@ -151,7 +155,7 @@ def fit_kernel_map(
     kernel_params: dict[str, Any] | None = None,
     random_state: Any = None,
 ) -> KernelMap:
-    """Choose landmarks among the rows of X and make the map.
+    """Choose landmarks among the rows of X and fit the map.
 
     Parameters
     ----------
@@ -161,13 +165,13 @@ def fit_kernel_map(
         A kernel of `sklearn.metrics.pairwise.pairwise_kernels`: "rbf", "poly", "cosine",
         "laplacian", "chi2", ...; or a function of two rows (slow: called for each pair).
     n_components : int or None
-        Landmarks, distinct rows drawn by their global numbers: the same however X is chunked. None,
-        or n and more: all rows, in order, which is the exact kernel.
+        Number of landmarks, which are distinct rows drawn by their global numbers: the same however
+        X is chunked. None, or n and more: all rows, in order, which gives the exact kernel.
     sigma : float or "scale"
         Width of the RBF kernel ``exp(-|x - z|^2 / (2 sigma^2))``. "scale" is s / 5 with the range
         diagonal ``s = sqrt(sum_j (max_j - min_j)^2)`` of Gieseke et al. (footnote 7), which for
-        uniform columns is scikit-learn's gamma="scale". Text has wide ranges and short rows: give
-        a number there.
+        uniform columns is scikit-learn's gamma="scale". Text has wide ranges and short rows: pass a
+        number there.
     gamma : float or None
         Parameter of rbf (in place of sigma), poly, sigmoid, laplacian and chi2. None: 1 / d, for
         chi2 1.
@@ -176,12 +180,12 @@ def fit_kernel_map(
     kernel_params : dict or None
         Parameters of a callable.
     random_state : int, numpy Generator or RandomState, or None
-        Draws the landmarks.
+        Seed of the choice of landmarks.
 
     Raises
     ------
     ValueError
-        If the kernel is not positive semi-definite on the landmarks, or parameters do not fit.
+        If the kernel is not positive semi-definite on the landmarks, or parameters contradict.
     """
     check_kernel(kernel, sigma, gamma, kernel_params)
     by_range = is_by_range(kernel, sigma, gamma)
@@ -198,33 +202,53 @@ def fit_kernel_map(
     return KernelMap(kernel, params, rows, basis)
 
 
-def is_by_range(kernel: Any, sigma: Any, gamma: Any) -> bool:
-    """Whether the width of the kernel follows from the ranges of the columns."""
-    return bool(kernel == "rbf" and gamma is None and sigma == "scale")
+def map_rows(kernel_map: KernelMap, X: Any) -> Any:
+    """Features of all rows: lazy for a dask array, else an array made by threads."""
+    if is_dask(X):
+        X = one_column_block(X)
+        dtype = _float_of(X.dtype)
+        # the map is one task, shared by all blocks
+        return X.map_blocks(
+            _features_of_block,
+            kernel_map=dask.delayed(kernel_map, traverse=False),
+            dtype=dtype,
+            chunks=(X.chunks[0], (kernel_map.n_components,)),
+            meta=np.empty((0, 0), dtype=dtype),
+        )
+    return kernel_map.transform(X, _config.local_threads())
 
 
-def resolved_params(
-    kernel: str | Callable[..., float],
-    n_features: int,
-    sigma: float | str,
-    gamma: float | None,
-    degree: float,
-    coef0: float,
-    kernel_params: dict[str, Any] | None,
-) -> dict[str, Any]:
-    """Parameters as `pairwise_kernels` wants them; sigma is a number where it is used."""
-    if callable(kernel):
-        return dict(kernel_params or {})
-    if kernel == "rbf" and gamma is None:
-        gamma = 1.0 / (2.0 * float(sigma) ** 2)
-    if gamma is None:
-        gamma = 1.0 if kernel == "chi2" else 1.0 / n_features
-    given = {"gamma": float(gamma), "degree": degree, "coef0": coef0}
-    return {name: given[name] for name in sorted(KERNEL_PARAMS[kernel])}
+class FeatureBlocks:
+    """The map on canonical blocks of the engine; see `engine.ingest.BlockMap`."""
+
+    def __init__(self, kernel_map: KernelMap, dtype: Any) -> None:
+        self.kernel_map = kernel_map
+        self.row_bytes = kernel_map.n_components * (4 if dtype == np.float32 else 8)
+        self.piece_rows = kernel_map.piece_rows
+
+    def __call__(self, block: Block, threads: int = 1) -> Block:
+        """Return the block of features, with the labels and weights of the block."""
+        features = self.kernel_map.transform(_rows_of(block), threads)
+        return block._replace(rows=frozen(features), n_features=self.kernel_map.n_components)
+
+
+def _rows_of(block: Block) -> Any:
+    if not isinstance(block.rows, CSR):
+        return block.rows
+    indptr, indices, values = block.rows
+    shape = (len(indptr) - 1, block.n_features)
+    return sp.csr_array((values, indices.astype(np.int64), indptr.astype(np.int64)), shape)
+
+
+def _features_of_block(block: Any, kernel_map: KernelMap) -> np.ndarray:
+    return kernel_map.transform(block)
+
+
+# Parameters of kernels ------------------------------------------------------------------------
 
 
 def check_kernel(kernel: Any, sigma: Any, gamma: Any, kernel_params: Any) -> None:
-    """Refuse parameters that do not go together."""
+    """Raise ValueError for parameters that are inconsistent."""
     if callable(kernel):
         if gamma is not None:
             raise ValueError(f"gamma={gamma!r} is not for a callable kernel; use kernel_params")
@@ -245,36 +269,75 @@ def check_kernel(kernel: Any, sigma: Any, gamma: Any, kernel_params: Any) -> Non
             raise ValueError(f"{name} must be finite and > 0, got {value!r}")
 
 
-def map_rows(kernel_map: KernelMap, X: Any) -> Any:
-    """Features of all rows: lazy for a dask array, else an array made by threads."""
-    if is_dask(X):
-        X = one_column_block(X)
-        dtype = _float_of(X.dtype)
-        # one task holds the map, and is shared by all blocks
-        return X.map_blocks(
-            _features_of_block,
-            kernel_map=dask.delayed(kernel_map, traverse=False),
-            dtype=dtype,
-            chunks=(X.chunks[0], (kernel_map.n_components,)),
-            meta=np.empty((0, 0), dtype=dtype),
-        )
-    return kernel_map.transform(X, _config.local_threads())
+def is_by_range(kernel: Any, sigma: Any, gamma: Any) -> bool:
+    """Whether the width of the kernel follows from the ranges of the columns."""
+    return bool(kernel == "rbf" and gamma is None and sigma == "scale")
+
+
+def sigma_of_range(low: np.ndarray | None, high: np.ndarray | None) -> float:
+    """Return the value of sigma="scale" for columns of these ranges."""
+    assert low is not None
+    assert high is not None
+    diagonal = float(np.sqrt(np.sum((high - low) ** 2)))
+    if not np.isfinite(diagonal):
+        raise ValueError("Input X contains NaN or infinity")
+    return SCALE * diagonal or 1.0  # all rows equal: any width will do
+
+
+def resolved_params(
+    kernel: str | Callable[..., float],
+    n_features: int,
+    sigma: float | str,
+    gamma: float | None,
+    degree: float,
+    coef0: float,
+    kernel_params: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the parameters for `pairwise_kernels`; sigma must be a number where it is used."""
+    if callable(kernel):
+        return dict(kernel_params or {})
+    if kernel == "rbf" and gamma is None:
+        gamma = 1.0 / (2.0 * float(sigma) ** 2)
+    if gamma is None:
+        gamma = 1.0 if kernel == "chi2" else 1.0 / n_features
+    given = {"gamma": float(gamma), "degree": degree, "coef0": coef0}
+    return {name: given[name] for name in sorted(KERNEL_PARAMS[kernel])}
+
+
+# Kernel values --------------------------------------------------------------------------------
 
 
 def kernel_values(
     X: Any, Y: Any, kernel: str | Callable[..., float], params: dict[str, Any]
 ) -> np.ndarray:
-    """Kernel between rows of X and rows of Y, dense."""
+    """Return the kernel between rows of X and rows of Y, dense."""
     values = pairwise_kernels(X, Y, metric=kernel, **params)
     return values.toarray() if sp.issparse(values) else np.asarray(values, dtype=np.float64)
 
 
-def _features_of_block(block: Any, kernel_map: KernelMap) -> np.ndarray:
-    return kernel_map.transform(block)
+def prepared_rows(kernel: Any, rows: Any, origin: np.ndarray | None) -> Any:
+    """Return the rows in float64, relative to `origin`, dense if the kernel needs it."""
+    if sp.issparse(rows):
+        if kernel in _NEED_DENSE:
+            return rows.toarray().astype(np.float64)
+        return rows.astype(np.float64)
+    rows = np.asarray(rows, dtype=np.float64)
+    return rows if origin is None else rows - origin
+
+
+def _padded(rows: Any, n_rows: int) -> Any:
+    """Pad with zero rows: BLAS has other code for small products, with other last bits."""
+    missing = n_rows - rows.shape[0]
+    if not missing:
+        return rows
+    if not sp.issparse(rows):
+        return np.concatenate([rows, np.zeros((missing, rows.shape[1]))])
+    indptr = np.append(rows.indptr, np.full(missing, rows.indptr[-1], rows.indptr.dtype))
+    return sp.csr_array((rows.data, rows.indices, indptr), (len(indptr) - 1, rows.shape[1]))
 
 
 def _inverse_root(gram: np.ndarray, kernel: Any) -> np.ndarray:
-    """B with ``B B^T = pinv(gram)``; see `KernelMap`."""
+    """Return B with ``B B^T = pinv(gram)``; see `KernelMap`."""
     name = repr(kernel)
     if not np.all(np.isfinite(gram)):
         raise ValueError(f"kernel {name} is infinite or NaN between some rows")
@@ -292,37 +355,6 @@ def _inverse_root(gram: np.ndarray, kernel: Any) -> np.ndarray:
     vectors = vectors[:, keep]
     extreme = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(keep))]
     return np.ascontiguousarray(vectors * (np.sign(extreme) / np.sqrt(values[keep])))
-
-
-def sigma_of_range(low: np.ndarray | None, high: np.ndarray | None) -> float:
-    """Return what sigma="scale" means for columns of these ranges."""
-    assert low is not None
-    assert high is not None
-    diagonal = float(np.sqrt(np.sum((high - low) ** 2)))
-    if not np.isfinite(diagonal):
-        raise ValueError("Input X contains NaN or infinity")
-    return SCALE * diagonal or 1.0  # all rows alike: any width does
-
-
-def prepared_rows(kernel: Any, rows: Any, origin: np.ndarray | None) -> Any:
-    """Rows in float64, in the form that the kernel wants."""
-    if sp.issparse(rows):
-        if kernel in _NEED_DENSE:
-            return rows.toarray().astype(np.float64)
-        return rows.astype(np.float64)
-    rows = np.asarray(rows, dtype=np.float64)
-    return rows if origin is None else rows - origin
-
-
-def _padded(rows: Any) -> Any:
-    """Rows, and empty ones up to a multiple of `TILE`: so the bits of a row are always the same."""
-    missing = -rows.shape[0] % TILE
-    if not missing:
-        return rows
-    if not sp.issparse(rows):
-        return np.concatenate([rows, np.zeros((missing, rows.shape[1]))])
-    indptr = np.append(rows.indptr, np.full(missing, rows.indptr[-1], rows.indptr.dtype))
-    return sp.csr_array((rows.data, rows.indices, indptr), (len(indptr) - 1, rows.shape[1]))
 
 
 def _float_of(dtype: Any) -> Any:

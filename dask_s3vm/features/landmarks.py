@@ -1,4 +1,4 @@
-"""Some rows of X, by global row number, and the ranges of its columns; X of any type."""
+"""Rows of X by global row number, and the ranges of its columns, for X of any type."""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from dask_s3vm.engine.ingest import is_dask
 
 
 class Sample(NamedTuple):
-    """Landmark rows, ndarray or csr_array, and, where wanted, min and max of each column of X."""
+    """Rows, an ndarray or csr_array, and if requested the min and max of each column of X."""
 
     rows: Any
     low: np.ndarray | None
@@ -20,7 +20,7 @@ class Sample(NamedTuple):
 
 
 def plain_rows(block: Any) -> Any:
-    """One block of X as a 2-d ndarray or a csr_array."""
+    """Return one block of X as a 2-d ndarray or a csr_array."""
     if type(block).__module__.split(".")[0] == "sparse":
         if block.fill_value != 0:
             raise ValueError(f"X has sparse blocks with fill_value {block.fill_value}; wanted 0")
@@ -32,14 +32,14 @@ def plain_rows(block: Any) -> Any:
         return block
     rows = sp.csr_array(block)
     if rows.indices.dtype != np.int32 and max(rows.shape[1], rows.nnz) < 2**31:
-        rows = sp.csr_array(  # compiled code of scikit-learn wants 32 bits
+        rows = sp.csr_array(  # compiled code of scikit-learn needs 32 bits
             (rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), rows.shape
         )
     return rows
 
 
 def draw_rows(n_rows: int, n_wanted: int | None, random_state: Any) -> np.ndarray:
-    """Numbers of distinct rows, ascending; all of them if there are no more than wanted."""
+    """Draw the numbers of distinct rows, ascending; all rows if there are no more than wanted."""
     if n_wanted is None or n_wanted >= n_rows:
         return np.arange(n_rows)
     if isinstance(random_state, np.random.RandomState):
@@ -48,10 +48,10 @@ def draw_rows(n_rows: int, n_wanted: int | None, random_state: Any) -> np.ndarra
 
 
 def sample(X: Any, n_wanted: int | None, random_state: Any, with_range: bool) -> Sample:
-    """Take landmarks out of X: the same rows however X is cut into chunks.
+    """Draw rows of X, the same however X is chunked, and compute column ranges if requested.
 
-    Costs: for a dask array one computation, of the blocks that hold landmarks, or of all blocks
-    where the ranges are wanted; one more over all blocks if the sizes of the chunks are unknown.
+    Costs: for a dask array one computation of the blocks that have drawn rows, or of all blocks if
+    ranges are requested; one more over all blocks if chunk sizes are unknown.
     """
     if not is_dask(X):
         rows = plain_rows(X)
@@ -69,23 +69,17 @@ def sample(X: Any, n_wanted: int | None, random_state: Any, with_range: bool) ->
     starts = np.cumsum([0, *counts])
     _check_shape((int(starts[-1]), X.shape[1]))
     chosen = draw_rows(int(starts[-1]), n_wanted, random_state)
-    cuts = np.searchsorted(chosen, starts)
-    wanted = [
-        _delayed(_pick, block, chosen[cuts[i] : cuts[i + 1]] - starts[i], with_range)
-        for i, block in enumerate(blocks)
-        if with_range or cuts[i] < cuts[i + 1]
-    ]
-    found = compute_all(wanted)
+    found = compute_all(_picks(blocks, starts, chosen, with_range))
     ranges = ranges or [part[1] for part in found]
     low, high = _join_ranges([pair for pair in ranges if pair is not None])
     return Sample(_stack([part[0] for part in found if part[0].shape[0]]), low, high)
 
 
 def take_rows(X: Any, numbers: np.ndarray) -> Any:
-    """Rows of X with these numbers, ascending, in this process: an ndarray or csr_array.
+    """Return the rows of X with these ascending numbers, as an ndarray or csr_array.
 
-    Costs: for a dask array one computation of the blocks that hold them; one more over all blocks
-    if the sizes of the chunks are unknown.
+    Costs: for a dask array one computation of the blocks that have them; one more over all blocks
+    if chunk sizes are unknown.
     """
     if not is_dask(X):
         return plain_rows(X)[numbers]
@@ -95,17 +89,12 @@ def take_rows(X: Any, numbers: np.ndarray) -> Any:
         facts = dask.compute(*(_delayed(_measure, block, False) for block in blocks))
         counts = [fact[0] for fact in facts]
     starts = np.cumsum([0, *counts])
-    cuts = np.searchsorted(numbers, starts)
-    wanted = [
-        _delayed(_pick, block, numbers[cuts[i] : cuts[i + 1]] - starts[i], False)
-        for i, block in enumerate(blocks)
-        if cuts[i] < cuts[i + 1]
-    ]
-    return _stack([part[0] for part in dask.compute(*wanted)])
+    found = dask.compute(*_picks(blocks, starts, numbers, False))
+    return _stack([part[0] for part in found])
 
 
 def one_column_block(X: da.Array) -> da.Array:
-    """Check a dask array and have whole rows in its blocks."""
+    """Check a dask array and rechunk it so that blocks have whole rows."""
     if X.ndim != 2:
         raise ValueError(f"X must be 2-dimensional, got {X.ndim} dimension(s)")
     if X.numblocks[0] == 0 or 0 in X.shape:
@@ -122,13 +111,25 @@ def _measure(block: Any, with_range: bool) -> tuple[int, Any]:
     return rows.shape[0], range_of(rows) if with_range and rows.shape[0] else None
 
 
+def _picks(
+    blocks: list[Any], starts: np.ndarray, numbers: np.ndarray, with_range: bool
+) -> list[Any]:
+    """Return a task for each block that has some of the rows, or for all blocks for ranges."""
+    cuts = np.searchsorted(numbers, starts)
+    return [
+        _delayed(_pick, block, numbers[cuts[i] : cuts[i + 1]] - starts[i], with_range)
+        for i, block in enumerate(blocks)
+        if with_range or cuts[i] < cuts[i + 1]
+    ]
+
+
 def _pick(block: Any, numbers: np.ndarray, with_range: bool) -> tuple[Any, Any]:
     rows = plain_rows(block)
     return rows[numbers], range_of(rows) if with_range and rows.shape[0] else None
 
 
 def range_of(rows: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Min and max of each column; what is not stored in sparse rows is a zero."""
+    """Return min and max of each column; entries that sparse rows do not store are zeros."""
     low, high = rows.min(axis=0), rows.max(axis=0)
     if sp.issparse(rows):
         low, high = low.toarray().ravel(), high.toarray().ravel()
@@ -143,7 +144,7 @@ def _join_ranges(pairs: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None
 
 
 def _stack(parts: list[Any]) -> Any:
-    """Rows of several blocks in one array, sparse if any part is."""
+    """Stack rows of several blocks, sparse if any part is."""
     if any(sp.issparse(part) for part in parts):
         return sp.csr_array(sp.vstack(parts, format="csr"))
     return np.concatenate(parts)

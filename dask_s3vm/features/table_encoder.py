@@ -1,6 +1,10 @@
-"""Tables of mixed columns to sparse rows: numbers scaled, categories as indicators."""
+"""Tables of mixed columns as sparse rows: numbers scaled, categories as indicators.
+
+`TableEncoder` is the transformer. `LabelCode` turns the words of a label column into classes.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dask
@@ -12,16 +16,86 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dask_s3vm.engine.computing import compute_all
-from dask_s3vm.features.assembly import assemble
-from dask_s3vm.features.column_facts import SCALES, Moments, moments_of, put_together, scaling
-from dask_s3vm.features.frames import codes_of, columns_of, numbers_or_none, words_of
-from dask_s3vm.features.table_labels import LabelCode
-from dask_s3vm.interrupts import interruptible, warn
+from dask_s3vm.exceptions import warn
+from dask_s3vm.features.table_columns import (
+    SCALES,
+    Moments,
+    assemble,
+    codes_of,
+    columns_of,
+    moments_of,
+    numbers_or_none,
+    put_together,
+    scaling,
+    words_of,
+)
+from dask_s3vm.interrupts import interruptible
 
-__all__ = ["TableEncoder", "UnknownCategoryWarning", "warn_of_unknown"]
-
-#: What is known of a column: moments if it holds numbers, and its words if they are not too many.
+#: Facts of a column: moments if it has numbers, and its distinct words if they are not too many.
 Facts = tuple[Moments | None, tuple[str, ...] | None]
+
+
+# Label columns --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LabelCode:
+    """The classes of the words of a label column.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    words : tuple of str
+        All known labels.
+    positive : tuple of str or None
+        Labels of class 1, all others being class 0; None: each label is a class.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    positive: tuple[str, ...] | None = None
+
+    def classes(self) -> np.ndarray:
+        """Return the class of each of `words`.
+
+        0 and 1 with `positive`; else integers if all words are, else floats, else the words.
+        """
+        if self.positive is not None:
+            return np.isin(np.array(self.words), self.positive).astype(np.int64)
+        for kind in (int, float):
+            try:
+                return np.array([kind(word) for word in self.words])
+            except (ValueError, OverflowError):
+                continue
+        return np.array(self.words, dtype=np.str_)
+
+    def decode(self, codes: np.ndarray, unlabeled: Any) -> np.ndarray:
+        """Return the classes of codes; `unlabeled` for codes below 0."""
+        classes = self.classes()
+        mark = str(unlabeled) if classes.dtype.kind == "U" else unlabeled
+        # one array of classes and mark, so that all blocks have the same dtype
+        held = np.append(classes, np.array([mark]))
+        return held[np.where(codes < 0, len(classes), codes)]
+
+    def dtype(self, unlabeled: Any) -> np.dtype:
+        """Return the dtype of the labels."""
+        return self.decode(np.empty(0, dtype=np.int32), unlabeled).dtype
+
+
+def label_code(name: str, words: tuple[str, ...], positive: tuple[str, ...] | None) -> LabelCode:
+    """Return a `LabelCode`; raise ValueError for positive labels that do not occur."""
+    if positive is not None:
+        absent = [word for word in positive if word not in words]
+        if absent:
+            known = ", ".join(repr(word) for word in words[:10])
+            raise ValueError(f"positive names {absent}, but the labels of {name!r} are {known}")
+        if len(positive) == len(words):
+            raise ValueError(f"positive names all labels of {name!r}: {list(words)[:10]}")
+    return LabelCode(name, words, positive)
+
+
+# Tables ---------------------------------------------------------------------------------------
 
 
 class UnknownCategoryWarning(UserWarning):
@@ -34,43 +108,44 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     A column of numbers becomes one feature, ``(x - offset) * factor``. A column of c categories
     becomes c features, of which the one of the row's category is 1. Zeros are not stored.
 
-    A category that was not there in `fit` has zeros in all features of its column; how many values
-    that concerns is said once, in an `UnknownCategoryWarning`.
+    A category that was not seen in `fit` gets zeros in all features of its column; one
+    `UnknownCategoryWarning` gives the number of such values.
 
     Parameters
     ----------
     categorical : "auto" or sequence of str
-        Columns of categories. With "auto" these are the columns that hold anything but numbers, and
-        truth values; a sequence names columns of categories beyond those, such as numbers
-        that are codes.
+        Columns of categories. With "auto" these are the columns with booleans or with values that
+        are not numbers. A sequence names further columns of categories, such as numbers that are
+        codes.
     numeric : sequence of str
-        Columns that must hold numbers: anything else in them is an error.
+        Columns that must have numbers: any other value in them is an error.
     scale : {"unit", "maxabs", "std", "none"}
         "unit": ``(x - min) / (max - min)``, to [0, 1]. "maxabs": divided by the largest absolute
         value, which keeps zeros zero: for columns that are mostly zero but also negative. "std":
-        divided by the standard deviation, zeros stay zeros. New rows may lie outside.
+        divided by the standard deviation, zeros stay zeros. New rows may lie outside these ranges.
     missing : {"error", "zero"}
-        What to do about missing values (``None``, NaN, and the words of `frames.MISSING`):
-        refuse them, or store nothing: no category, or a scaled number of 0.
+        Missing values (``None``, NaN, and the words of `table_columns.MISSING`) raise an error, or
+        store nothing: no category, or a scaled number of 0.
     max_categories : int
-        Most categories of a column: more are taken for a mistake, such as a column of names.
+        Largest number of categories of a column. More are taken for a mistake, such as a column of
+        names.
     dtype : {float64, float32}
         Type of the features.
     block : {"gcxs", "scipy"}
-        Blocks of dask arrays made by `transform`.
+        Type of the blocks of dask arrays that `transform` returns.
 
     Attributes
     ----------
     feature_names_in_ : ndarray of str
-        The columns.
+        Names of the columns.
     categories_ : list of (tuple of str or None)
-        For each column its categories in order, or None if it holds numbers.
+        Sorted categories of each column, None for numbers.
     offset_, factor_ : ndarray
-        For each column; 0 and 1 if it holds categories.
+        Offset and factor of each column; 0 and 1 for categories.
     n_features_in_, n_features_out_ : int
-        Columns of the table, features made of them.
+        Numbers of columns of the table and of features.
     label_ : LabelCode or None
-        The label column, where the encoder was made by reading a file.
+        The label column, if the encoder was fitted by reading a file.
     reading_ : dict or None
         How that file was read: format, delimiter, header, columns.
 
@@ -109,7 +184,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @interruptible
     def fit(self, X: Any, y: Any = None) -> "TableEncoder":
-        """Find kinds, categories and ranges of the columns.
+        """Find the types, categories and ranges of the columns.
 
         Parameters
         ----------
@@ -129,9 +204,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self.settle(names, [agreed(column) for column in zip(*parts, strict=True)])
 
     def transform(self, X: Any) -> Any:
-        """Make rows: a csr_array; of a dask DataFrame a lazy dask array.
+        """Return rows as a csr_array; a lazy dask array if X is a dask DataFrame.
 
-        Columns are found by name where X has names; others than those of `fit` are left out.
+        Columns are found by name if X has names; columns that `fit` did not see are ignored.
         """
         check_is_fitted(self)
         if hasattr(X, "to_delayed") and hasattr(X, "columns"):
@@ -141,7 +216,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return rows
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the features: that of the column, or ``column=category``."""
+        """Return the names of the features: ``column`` or ``column=category``."""
         check_is_fitted(self)
         names: list[str] = []
         for name, words in zip(self.feature_names_in_, self.categories_, strict=True):
@@ -149,7 +224,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.array(names, dtype=object)
 
     def check(self) -> None:
-        """Refuse parameters that make no sense."""
+        """Raise ValueError for invalid parameters."""
         if self.scale not in SCALES:
             raise ValueError(f"scale is {self.scale!r}, wanted one of {list(SCALES)}")
         if self.missing not in ("error", "zero"):
@@ -167,11 +242,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @property
     def named_categorical(self) -> tuple[str, ...]:
-        """Columns that are categories whatever they hold."""
+        """Columns that are categories whatever their values."""
         return () if isinstance(self.categorical, str) else tuple(map(str, self.categorical))
 
     def settle(self, names: Sequence[str], facts: Sequence[Facts]) -> "TableEncoder":
-        """Take what is known of the columns; the end of `fit`, also for readers of files."""
+        """Fit from the facts of the columns; readers of files call this in place of `fit`."""
         self.check()
         if not names:
             raise ValueError("the table has no column, wanted at least one")
@@ -205,11 +280,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @property
     def n_features_out_(self) -> int:
-        """Features of a row."""
+        """Number of features."""
         return sum(1 if size is None else size for size in self.sizes_)
 
     def assemble(self, columns: Sequence[np.ndarray]) -> csr_array:
-        """Make rows of columns that are numbers and codes; see `assembly.assemble`."""
+        """Make rows of columns of numbers and codes; see `table_columns.assemble`."""
         return assemble(columns, self.sizes_, self.offset_, self.factor_, np.dtype(self.dtype))
 
     def _facts_of(self, X: Any, names: list[str]) -> list[Facts]:
@@ -230,7 +305,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return moments, tuple(distinct.tolist()) if few else None
 
     def _encode(self, X: Any) -> tuple[csr_array, dict[str, int]]:
-        """Make rows; and how many unknown categories each column has."""
+        """Return the rows, and the number of unknown categories by column."""
         names = self.feature_names_in_.tolist()
         unknown: dict[str, int] = {}
         columns: list[np.ndarray] = []
@@ -277,7 +352,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 def agreed(parts: Sequence[Facts]) -> Facts:
-    """Facts of a column from those of its parts: numbers only if all parts are numbers."""
+    """Combine the facts of the parts of a column: it has numbers only if all parts have."""
     moments = [part for part, _ in parts]
     words: set[str] | None = set()
     for _, some in parts:
@@ -287,18 +362,18 @@ def agreed(parts: Sequence[Facts]) -> Facts:
 
 
 def warn_of_unknown(unknown: dict[str, int]) -> None:
-    """Say once how many values were not known, if any."""
+    """Warn once with the number of values of unknown categories, if there are any."""
     if unknown:
-        told = ", ".join(f"{count} in {name!r}" for name, count in unknown.items())
+        by_column = ", ".join(f"{count} in {name!r}" for name, count in unknown.items())
         warn(
             f"{sum(unknown.values())} values are categories that the encoder was not fitted on "
-            f"({told}); all features of their column are 0",
+            f"({by_column}); all features of their column are 0",
             UnknownCategoryWarning,
         )
 
 
 def as_block(matrix: csr_array, block: str) -> Any:
-    """Rows as a block of the kind wanted: "gcxs" or "scipy"."""
+    """Return rows as a block of type "gcxs" or "scipy"."""
     if block == "scipy":
         return matrix
     parts = (matrix.data, matrix.indices, matrix.indptr)

@@ -1,4 +1,4 @@
-"""Columns to [0, 1], for rows of any kind: sparse rows stay sparse, dask arrays lazy."""
+"""Columns scaled to [0, 1]: sparse rows stay sparse, dask arrays stay lazy."""
 
 from typing import Any
 
@@ -19,24 +19,24 @@ _FLOATS = [np.float64, np.float32]
 class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Scale each column to [0, 1].
 
-    Dense rows: ``(x - min) / (max - min)``, a column of one value to 0. Sparse rows are only
-    divided, so that zeros stay zeros: by the largest absolute value, which brings columns without
-    negative values to [0, 1] and others to [-1, 1]. If any block of a dask array is sparse, all are
-    scaled like that. scikit-learn's scalers do the same for arrays in memory; this one also takes
-    dask arrays, with blocks of any kind, in one pass to fit and lazily to transform.
+    Dense rows become ``(x - min) / (max - min)``, a constant column 0. Sparse rows are divided by
+    the largest absolute value of the column, so that zeros stay zeros: columns without negative
+    values are then in [0, 1], others in [-1, 1]. If any block of a dask array is sparse, all blocks
+    are scaled that way. The scalers of scikit-learn do the same for arrays in memory; this one also
+    takes dask arrays with blocks of any type, in one pass to fit, and transforms lazily.
 
-    Rows that were not there in `fit` may come to lie outside.
+    Rows that were not part of `fit` may lie outside of these ranges.
 
     Attributes
     ----------
     data_min_, data_max_ : ndarray of shape (d,)
-        Smallest and largest value of each column, zeros that are not stored included.
+        Smallest and largest value of each column, including zeros that are not stored.
     offset_, scale_ : ndarray of shape (d,)
-        What is done: ``(x - offset_) * scale_``; `offset_` is 0 for sparse rows.
+        The transformation is ``(x - offset_) * scale_``; `offset_` is 0 for sparse rows.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where X has them.
+        Names of the columns, if X has them.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse input is welcome."""
+        """Declare that sparse input is accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -104,7 +104,7 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def _facts_of(block: Any) -> tuple[Any, bool]:
-    """Smallest and largest value of each column, None without rows; and whether rows are sparse."""
+    """Return the column ranges, None if there are no rows, and whether the rows are sparse."""
     rows = plain_rows(block)
     return range_of(rows) if rows.shape[0] else None, sp.issparse(rows)
 

@@ -1,4 +1,4 @@
-"""Data files and model files."""
+"""Readers and writers of data files, and model files."""
 
 from dask_s3vm._lazy import lazy_names
 

@@ -90,7 +90,7 @@ def open_arrays(path: str | os.PathLike[str], limits: dict[str, int]) -> Iterato
         for info in directory.infolist():
             name = info.filename.removesuffix(".npy")
             if name == info.filename or name in seen:
-                raise ValueError(f"member {info.filename!r} is not an array, or stands twice")
+                raise ValueError(f"member {info.filename!r} is not an array, or occurs twice")
             seen.add(name)
             limit = limits.get(name, _LARGEST_MEMBER)
             if info.file_size > limit:

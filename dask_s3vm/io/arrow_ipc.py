@@ -239,13 +239,13 @@ def _read_labels(
         labels = batch_labels(batch, place, dtype, unlabeled)
     strange = check_known(labels, known)
     if strange >= 0:
-        raise place.wrong(f"label {labels[strange]!r} is none of {known.tolist()}", strange)  # type: ignore[union-attr]
+        raise place.wrong(f"label {labels[strange]!r} is not one of {known.tolist()}", strange)  # type: ignore[union-attr]
     return labels
 
 
 def _check_same(batch: Any, place: Place, rows: int) -> None:
     if batch.num_rows != rows:
-        raise place.wrong(f"has {batch.num_rows} rows where {rows} were when it was opened")
+        raise place.wrong(f"has {batch.num_rows} rows, but had {rows} when it was opened")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from dask_s3vm.io.arrow_schema import import_arrow
 from dask_s3vm.io.errors import DataFileError
-from dask_s3vm.kernels.compiler import kernel
+from dask_s3vm.numerics.compiler import kernel
 
 __all__ = ["batch_labels", "batch_rows", "highest_column"]
 
@@ -40,7 +40,7 @@ class Place:
         self.batch = batch
         self.mapped = mapped
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Let go of the pages of the map that were read; they stay in the system's cache."""
         owner = self.mapped
         while owner is not None and not isinstance(owner, mmap.mmap):
@@ -253,7 +253,7 @@ def _check_in_steps(
         code, row, entry = _check(part, indices, values, n_features)
         if code != _FINE:
             return code, start + row, entry
-        place.let_go()
+        place.release()
     return _FINE, 0, 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dask_s3vm.kernels.compiler import kernel
+from dask_s3vm.numerics.compiler import kernel
 
 __all__ = [
     "MOST_DIGITS",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dask_s3vm.features import TableEncoder
-from dask_s3vm.features.table_labels import LabelCode
+from dask_s3vm.features.table_encoder import LabelCode
 
 __all__ = ["encoder_from_plain", "plain_from_encoder"]
 

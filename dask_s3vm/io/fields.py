@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dask_s3vm.features.frames import MISSING
+from dask_s3vm.features.table_columns import MISSING
 from dask_s3vm.io.characters import MOST_DIGITS, read_number
 from dask_s3vm.io.decimals import to_float
-from dask_s3vm.kernels.compiler import kernel
+from dask_s3vm.numerics.compiler import kernel
 
 __all__ = [
     "BadRowError",
@@ -31,8 +31,8 @@ _QUOTE, _FEED, _RETURN, _BLANK, _TAB = 34, 10, 13, 32, 9
 # Why a row is not understood.
 _FINE, _FEW, _MANY, _OPEN, _BEHIND, _INSIDE = range(6)
 _REASONS = {
-    _FEW: "has {found} fields where {wanted} are wanted",
-    _MANY: "has more than the {wanted} fields that are wanted",
+    _FEW: "has {found} fields, wanted {wanted}",
+    _MANY: "has more than {wanted} fields",
     _OPEN: "has a quoted field that does not end",
     _BEHIND: "has something behind the closing quote of field {found}",
     _INSIDE: "has a quote inside field {found}, which does not start with one",

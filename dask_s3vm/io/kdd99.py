@@ -107,7 +107,7 @@ def read_kdd99(
     Raises
     ------
     TableError
-        If a row has another number of fields, a number is none, or a label is none of `LABELS`,
+        If a row has another number of fields, a number is none, or a label is not one of `LABELS`,
         with file and line.
     """
     if binary not in ("numbers", "indicators"):

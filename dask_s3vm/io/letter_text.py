@@ -7,7 +7,7 @@ import numpy as np
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.fields import BadRowError, Fields, cut, missing_words, numbers_of
 from dask_s3vm.io.sources import TextFile
-from dask_s3vm.io.table_survey import blame
+from dask_s3vm.io.table_survey import locate_error
 from dask_s3vm.io.table_text import blocks_of_stream
 
 __all__ = ["letters_of_text"]
@@ -35,7 +35,7 @@ def letters_of_text(
         try:
             fields = cut(text, n_fields, " ")
         except BadRowError as error:
-            raise blame(file, start + error.start, error.reason) from None
+            raise locate_error(file, start + error.start, error.reason) from None
         if not len(fields.starts):
             continue
         places = places or int(fields.stops[0, 0] - fields.starts[0, 0])
@@ -47,14 +47,14 @@ def _letters(file: TextFile, fields: Fields, places: int, start: int) -> np.ndar
     wrong = lengths != places
     if wrong.any():
         row = int(wrong.argmax())
-        reason = f"has {int(lengths[row])} letters where {places} are wanted"
-        raise blame(file, start + int(starts[row]), reason)
+        reason = f"has {int(lengths[row])} letters, wanted {places}"
+        raise locate_error(file, start + int(starts[row]), reason)
     letters = fields.text[starts[:, np.newaxis] + np.arange(places)].astype(np.int16)
     codes = letters - np.where(letters >= _FIRST + _CASE, _FIRST + _CASE, _FIRST)
     strange = ((codes < 0) | (codes >= _LETTERS)).any(axis=1)
     if strange.any():
         row = int(strange.argmax())
-        raise blame(file, start + int(starts[row]), "has something that is not a letter A-Z")
+        raise locate_error(file, start + int(starts[row]), "has a character other than A-Z")
     return codes
 
 
@@ -66,5 +66,5 @@ def _labels(file: TextFile, fields: Fields, start: int) -> np.ndarray | None:
     bad = [row for row in (wrong, gap, *odd[:1].tolist()) if row >= 0]
     if bad:
         place = start + int(fields.starts[min(bad), 0])
-        raise blame(file, place, "the label is not a whole number")
+        raise locate_error(file, place, "the label is not a whole number")
     return numbers.astype(np.int64)

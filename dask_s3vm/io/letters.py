@@ -121,13 +121,13 @@ def read_letters(
     places = facts[0].places
     for file, found in zip(files, facts, strict=True):
         if found.places != places:
-            reason = f"has {found.places} letters a row, {files[0].name} has {places}"
+            reason = f"has {found.places} letters per row, {files[0].name} has {places}"
             raise TableError(file.name, reason)
     highest = max(found.highest for found in facts)
     if encoder is None:
         encoder = _make_encoder(files, facts, places, n_letters, dtype, block)
     elif encoder.n_features_in_ != places:
-        reason = f"has {places} letters a row, wanted {encoder.n_features_in_}"
+        reason = f"has {places} letters per row, wanted {encoder.n_features_in_}"
         raise TableError(files[0].name, reason)
     size = len(encoder.categories_[0] or ())
     if highest >= size:
@@ -284,7 +284,7 @@ def _open_array(file: TextFile, key: str) -> Iterator[tuple[Any, np.ndarray | No
                 with archive.open("y.npy") as stream:
                     labels = np.lib.format.read_array(stream, allow_pickle=False)
                 if labels.ndim != 1 or labels.dtype.kind not in "iuf" or (labels % 1 != 0).any():
-                    raise ValueError("'y' does not hold whole numbers, one a row")
+                    raise ValueError("'y' does not hold one integer per row")
                 labels = labels.astype(np.int64)
             with archive.open(f"{key}.npy") as stream:
                 yield stream, labels

@@ -99,7 +99,7 @@ def _column(word: bytes, before: list[int], first_column: int) -> int:
     if column < first_column:
         raise ValueError(f"column number {column} although zero_based=False")
     if before and column == before[-1]:
-        raise ValueError(f"column number {column} stands twice")
+        raise ValueError(f"column number {column} occurs twice")
     if before and column < before[-1]:
         raise ValueError(f"column number {column} after {before[-1]}, but columns must increase")
     return column

@@ -15,6 +15,7 @@ import dask_s3vm
 from dask_s3vm.io.archive import open_arrays, write_atomically
 from dask_s3vm.io.encoding import decode, encode
 from dask_s3vm.io.errors import ModelFileError
+from dask_s3vm.parameters.methods import estimator_named
 from dask_s3vm.prediction import Predictor
 
 if TYPE_CHECKING:
@@ -191,12 +192,15 @@ def save_weights_text(estimator: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _find_class(name: str) -> "type[BaseEstimator] | None":
-    """Return the public estimator class of that name, or None if there is none."""
+    """Return the estimator class of that name, or None if there is none.
+
+    It is one of this package, or one that this process has defined as a method of its own.
+    """
     from sklearn.base import BaseEstimator
 
-    if name not in dask_s3vm.__all__:
-        return None
-    found = getattr(dask_s3vm, name)
+    found = estimator_named(name)
+    if found is None and name in dask_s3vm.__all__:
+        found = getattr(dask_s3vm, name)
     is_estimator = isinstance(found, type) and issubclass(found, BaseEstimator)
     return found if is_estimator else None
 

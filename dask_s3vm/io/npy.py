@@ -191,6 +191,6 @@ def _read_labels(
     labels = column.rows(low, high).astype(dtype)
     strange = check_known(labels, known)
     if strange >= 0:
-        reason = f"label {labels[strange]!r} is none of {known.tolist()}"  # type: ignore[union-attr]
+        reason = f"label {labels[strange]!r} is not one of {known.tolist()}"  # type: ignore[union-attr]
         raise DataFileError(column.file.name, reason, f"row {low + strange}")
     return labels

@@ -168,13 +168,13 @@ def _read_y(file: TextFile, head: _Head, dtype: np.dtype, known: np.ndarray | No
 def _check_labels(file: TextFile, labels: np.ndarray, known: np.ndarray | None) -> None:
     strange = check_known(labels, known)
     if strange >= 0 and known is not None:
-        reason = f"label {labels[strange]!r} is none of {known.tolist()}"
+        reason = f"label {labels[strange]!r} is not one of {known.tolist()}"
         raise DataFileError(file.name, reason, f"row {strange}")
 
 
 def _check_same(file: TextFile, head: _Head, rows: int) -> None:
     if rows != head.n_rows:
-        raise DataFileError(file.name, f"has {rows} rows where {head.n_rows} were announced")
+        raise DataFileError(file.name, f"has {rows} rows, but its header says {head.n_rows}")
 
 
 def _widened(matrix: csr_array, columns: int, name: str) -> csr_array:

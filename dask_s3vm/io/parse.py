@@ -23,7 +23,7 @@ from dask_s3vm.io.characters import (
 from dask_s3vm.io.decimals import to_float
 from dask_s3vm.io.lines import end_of_line, largest_power, parse_line
 from dask_s3vm.io.scan import Summary, summarize
-from dask_s3vm.kernels.compiler import kernel
+from dask_s3vm.numerics.compiler import kernel
 
 __all__ = ["parse"]
 
@@ -83,8 +83,8 @@ def parse(
     if position < len(text) or not room.is_full(counts):
         found = summarize(text, first_column, dtype)
         if found.rows != expected.rows:
-            raise ValueError(f"{found.rows} rows where {expected.rows} were")
-        raise ValueError(f"{found.entries} entries where {expected.entries} were")
+            raise ValueError(f"{found.rows} rows, expected {expected.rows}")
+        raise ValueError(f"{found.entries} entries, expected {expected.entries}")
     return room.matrix(), room.labels
 
 

@@ -21,7 +21,7 @@ from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.fields import BadRowError, Fields, cut, find_distinct, missing_words, numbers_of
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 from dask_s3vm.io.svmlight import read_svmlight
-from dask_s3vm.io.table_survey import blame
+from dask_s3vm.io.table_survey import locate_error
 from dask_s3vm.io.table_text import blocks_of_stream
 
 __all__ = ["fetch_rcv1", "read_rcv1", "read_topics"]
@@ -188,14 +188,14 @@ def _topic_rows(file: TextFile, start: int, text: bytes) -> tuple[Fields, np.nda
         fields = cut(text, 3, " ")
     except BadRowError as error:
         reason = f"{error.reason}: topic, document, 1"
-        raise blame(file, start + error.start, reason) from None
+        raise locate_error(file, start + error.start, reason) from None
     numbers, wrong, gap = numbers_of(fields, 1, missing_words())
     bad = [row for row in (wrong, gap) if row >= 0]
     if not bad and (numbers % 1 != 0).any():
         bad = [int((numbers % 1 != 0).argmax())]
     if bad:
         place = start + int(fields.starts[min(bad), 0])
-        raise blame(file, place, "the second field is not the number of a document")
+        raise locate_error(file, place, "the second field is not the number of a document")
     return fields, numbers.astype(np.int64)
 
 

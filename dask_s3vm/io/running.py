@@ -16,7 +16,7 @@ from dask.base import tokenize
 from dask.callbacks import Callback
 
 from dask_s3vm import _config, interrupts
-from dask_s3vm.engine.clients import current_client
+from dask_s3vm.engine.computing import current_client
 
 __all__ = ["each_as_done", "is_dense", "row_blocks"]
 

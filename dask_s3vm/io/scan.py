@@ -20,7 +20,7 @@ from dask_s3vm.io.characters import (
     skip_query,
 )
 from dask_s3vm.io.lines import LARGEST_COLUMN, end_of_line, largest_power, parse_line
-from dask_s3vm.kernels.compiler import kernel
+from dask_s3vm.numerics.compiler import kernel
 
 __all__ = ["BadLineError", "Summary", "summarize"]
 

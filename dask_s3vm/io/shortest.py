@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dask_s3vm.io.decimals import multiply
-from dask_s3vm.kernels.compiler import kernel
+from dask_s3vm.numerics.compiler import kernel
 
 __all__ = ["LONGEST", "shortest", "write_float", "write_whole"]
 

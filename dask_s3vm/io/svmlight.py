@@ -189,7 +189,7 @@ def _parse(file: TextFile, piece: Piece, form: _Format, pieces: int) -> tuple[An
             lines, piece.summary, int(not form.zero_based), form.n_features, form.dtype
         )
     except ValueError as error:
-        reason = f"has changed since it was looked through: {error}"
+        reason = f"has changed since it was surveyed: {error}"
         raise SvmlightError(file.name, reason) from error
     strange = check_known(labels, form.known)
     if strange >= 0:
@@ -209,7 +209,7 @@ def _tell_of_label(file: TextFile, piece: Piece, form: _Format, lines: bytes, ro
             continue
         if left == 0:
             first = file.count_lines(piece.start) if file.size is not None else None
-            reason = f"the label is none of {form.known.tolist()}"
+            reason = f"the label is not one of {form.known.tolist()}"
             if first is None:
                 first = count_packed_lines(file, piece.start)
             raise SvmlightError(file.name, reason, first + number + 1, line[:200])

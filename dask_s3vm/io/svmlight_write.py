@@ -11,7 +11,7 @@ from dask_s3vm.io.parts import Part, Shape
 from dask_s3vm.io.shortest import LONGEST, write_float, write_whole
 from dask_s3vm.io.streams import copy_bytes
 from dask_s3vm.io.writing import Progress, write_parts
-from dask_s3vm.kernels.compiler import kernel
+from dask_s3vm.numerics.compiler import kernel
 
 __all__ = ["write_svmlight"]
 

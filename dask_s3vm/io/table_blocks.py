@@ -11,8 +11,7 @@ from dask.highlevelgraph import HighLevelGraph
 from scipy.sparse import csr_array
 
 from dask_s3vm.features import TableEncoder
-from dask_s3vm.features.table_encoder import as_block
-from dask_s3vm.features.table_labels import LabelCode
+from dask_s3vm.features.table_encoder import LabelCode, as_block
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.fields import Fields, cut, look_up, make_words, missing_words, numbers_of
 from dask_s3vm.io.sources import TextFile
@@ -88,10 +87,10 @@ def _read(
         try:
             fields = cut(text, shape.n_fields, shape.delimiter)
             if len(fields.starts) != rows:
-                raise ValueError(f"{len(fields.starts)} rows where {rows} were")
+                raise ValueError(f"{len(fields.starts)} rows, expected {rows}")
             found.append(_encode(fields, shape, plan))
         except ValueError as error:
-            reason = f"has changed since it was looked through: {error}"
+            reason = f"has changed since it was surveyed: {error}"
             raise TableError(file.name, reason) from error
     return found
 

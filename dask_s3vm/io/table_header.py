@@ -180,5 +180,5 @@ def _names(
     if len(words) == len(found) - 1 and label in found:
         found.remove(label)
     if len(found) != len(words):
-        raise TableError(file.name, f"has {len(words)} columns where {len(found)} are wanted", 1)
+        raise TableError(file.name, f"has {len(words)} columns, wanted {len(found)}", 1)
     return found

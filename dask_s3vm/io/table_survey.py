@@ -7,8 +7,7 @@ from typing import Any
 import dask
 import numpy as np
 
-from dask_s3vm.features.column_facts import Moments, moments_of
-from dask_s3vm.features.frames import MISSING
+from dask_s3vm.features.table_columns import MISSING, Moments, moments_of
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.fields import (
     BadRowError,
@@ -24,7 +23,7 @@ from dask_s3vm.io.fields import (
 from dask_s3vm.io.sources import TextFile, split_evenly
 from dask_s3vm.io.table_text import blocks_of_stream, count_quotes, line_at, rows_in_range
 
-__all__ = ["Column", "Note", "Piece", "Shape", "blame", "first_place", "look_through"]
+__all__ = ["Column", "Note", "Piece", "Shape", "first_place", "locate_error", "look_through"]
 
 
 @dataclass(frozen=True)
@@ -112,8 +111,8 @@ class Piece:
     notes: tuple[Note, ...] = field(compare=False, repr=False)
 
 
-def blame(file: TextFile, offset: int, reason: str) -> TableError:
-    """Make an error about the row at byte `offset` of a file's text."""
+def locate_error(file: TextFile, offset: int, reason: str) -> TableError:
+    """Return an error with the line number and the text of the row at byte `offset` of a file."""
     line, text = line_at(file, offset)
     return TableError(file.name, reason, line, text)
 
@@ -188,7 +187,7 @@ def _look_at(file: TextFile, start: int, text: bytes, shape: Shape) -> Piece:
     try:
         fields = cut(text, shape.n_fields, shape.delimiter)
     except BadRowError as error:
-        raise blame(file, start + error.start, error.reason) from None
+        raise locate_error(file, start + error.start, error.reason) from None
     missing = missing_words()
     notes = tuple(_note(fields, column, missing, shape.most, start) for column in shape.columns)
     return Piece(start, start + len(text), len(fields.starts), notes)

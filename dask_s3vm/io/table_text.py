@@ -15,7 +15,7 @@ from fsspec.core import OpenFile  # type: ignore[import-untyped]
 
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import TextFile
-from dask_s3vm.kernels.compiler import kernel
+from dask_s3vm.numerics.compiler import kernel
 
 __all__ = [
     "BROKEN",

@@ -10,13 +10,12 @@ import numpy as np
 from dask.utils import parse_bytes
 
 from dask_s3vm.features import TableEncoder
-from dask_s3vm.features.table_encoder import agreed, warn_of_unknown
-from dask_s3vm.features.table_labels import LabelCode, label_code
+from dask_s3vm.features.table_encoder import LabelCode, agreed, label_code, warn_of_unknown
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 from dask_s3vm.io.table_blocks import Plan, build_arrays
 from dask_s3vm.io.table_header import Header, positions, read_headers
-from dask_s3vm.io.table_survey import Column, Piece, Shape, blame, first_place, look_through
+from dask_s3vm.io.table_survey import Column, Piece, Shape, first_place, locate_error, look_through
 
 __all__ = ["read_table", "read_table_data", "without_encoder"]
 
@@ -210,7 +209,7 @@ def _refuse_options(
         "known": known is not None,
     }
     if wrong := [name for name, is_given in given.items() if is_given]:
-        raise ValueError(f"options {wrong} have no effect where an encoder is given")
+        raise ValueError(f"options {wrong} have no effect if an encoder is given")
 
 
 def _words(names: str | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -284,14 +283,14 @@ def _check_columns(
             found.append((*wrong, f"column {column.name!r} holds no number"))
         if wrong is not None and is_label and column.known is not None:
             known = ", ".join(column.known[:8]) + (", ..." if len(column.known) > 8 else "")
-            found.append((*wrong, f"the label in {column.name!r} is none of {known}"))
+            found.append((*wrong, f"the label in {column.name!r} is not one of {known}"))
         gap = first_place(pieces, number, lambda note: note.gap)
         if gap is not None and not is_label and encoder.missing == "error":
-            reason = f"column {column.name!r} has no value (missing='zero' would allow that)"
+            reason = f"column {column.name!r} has no value (missing='zero' allows that)"
             found.append((*gap, reason))
     if found:
         file, offset, reason = min(found)
-        raise blame(files[file], offset, reason)
+        raise locate_error(files[file], offset, reason)
 
 
 def _check_mark(
@@ -311,10 +310,10 @@ def _check_mark(
     mark = str(unlabeled) if classes.dtype.kind == "U" else unlabeled
     if mark not in classes.tolist() or len(classes) > 2:
         return
-    reason = f"the label is missing, but the mark of such rows, {unlabeled!r}, is a class"
+    reason = f"the label is missing, but the mark of unlabeled rows, {unlabeled!r}, is a class"
     for file, shape in zip(files, shapes, strict=True):
         if shape.columns[-1].position < 0:
             raise TableError(file.name, reason)
     place = first_place(pieces, len(shapes[0].columns) - 1, lambda note: note.gap)
     if place is not None:
-        raise blame(files[place[0]], place[1], reason)
+        raise locate_error(files[place[0]], place[1], reason)

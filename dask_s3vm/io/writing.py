@@ -91,7 +91,7 @@ def write_parts(
         home.discard(f".{name}.partial")
         raise
     except BaseException:
-        say(f"interrupted; finished parts are kept in {staged.address()}", 0, 0)
+        say(f"interrupted; finished parts are saved in {staged.address()}", 0, 0)
         raise
     return parts
 
@@ -105,12 +105,12 @@ def _stage(
     say: Progress,
     local: bool,
 ) -> list[Part]:
-    """Write all parts that are not there yet; return all."""
+    """Write the parts that are not written yet; return all parts."""
     done = _begin(staged, fingerprint, form, len(blocks), say)
     total = len(blocks)
     write = dask.delayed(_write_part, pure=False)
     left = [i for i in range(total) if i not in done]
-    # Keys that rise: schedulers then begin at the beginning.
+    # increasing keys: schedulers then start with the first part
     name = f"write-part-{fingerprint}"
     tasks = [
         write(staged, i, form, shape, *blocks[i], dask_key_name=f"{name}-{i:05d}") for i in left
@@ -135,11 +135,15 @@ def _stage(
 def _begin(
     staged: Store, fingerprint: str, form: PartFormat, total: int, say: Progress
 ) -> dict[int, Part]:
-    """Return the parts that an earlier call has written, if that was a call for the same."""
+    """Return the parts that an earlier call with the same input and options has written."""
     names = staged.names()
     manifest = staged.read_json(_MANIFEST) if names else None
     if names and (manifest is None or manifest.get("fingerprint") != fingerprint):
-        say(f"{staged.address()} is of another input or other options: starting anew", 0, 0)
+        say(
+            f"{staged.address()} is of other input or options: starting from the beginning",
+            0,
+            0,
+        )
         staged.fs.rm(staged.root, recursive=True)
         names = []
     staged.make()
@@ -150,7 +154,7 @@ def _begin(
         if told is not None and _stem(i) + form.ending in names:
             done[i] = Part(**told)
     if done:
-        say(f"{len(done)} of {total} parts are there already", 0, 0)
+        say(f"{len(done)} of {total} parts are already written", 0, 0)
     return done
 
 
@@ -164,7 +168,7 @@ def _write_part(
     values: str | None = None,
     kind: str | None = None,
 ) -> dict[str, Any]:
-    """Write one part, and beside it what it holds; runs on a worker."""
+    """Write one part, and a JSON file about its content; runs on a worker."""
     rows = plain_rows(block, shape, values)
     plain = None if labels is None else stored_labels(labels, rows.shape[0], kind)
     name = _stem(number) + form.ending

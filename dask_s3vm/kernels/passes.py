@@ -1,95 +1,34 @@
 """Fused passes over one block: the product with X and with X^T from one read of each row.
 
-A pass reads `v` from the input half of the pair buffer and adds into the output half (see
-`rows`). A new loss is one more function of this shape: row output, scalar function, row
-update. Arguments that name rows are unsigned row numbers within the block.
+A pass reads `v` from the input half of a pair buffer and adds to the output half (see `rows`). A
+new loss is one more function of this form: output of a row, scalar function, update by the row.
+`rows` arguments are unsigned row numbers within the block.
 """
 
 import numpy as np
 
-from dask_s3vm.kernels.compiler import kernel
-from dask_s3vm.kernels.rows import CSR, Rows, row_add, row_dot
+from dask_s3vm.kernels.rows import CSR, Rows, new_pair, pair_add, pair_dot
+from dask_s3vm.numerics.compiler import kernel
 
 
 @kernel
 def gram(X: Rows, rows: np.ndarray, cost: np.ndarray, pair: np.ndarray, bias: float) -> float:
-    """Gram product over the listed rows: out += X_J^T C X_J v; returns v^T X_J^T C X_J v."""
+    """Out += X_J^T C X_J v over the listed rows J; returns v^T X_J^T C X_J v."""
     curvature = 0.0
     for k in range(rows.size):
         i = np.int64(rows[k])
-        q = row_dot(X, i, pair, bias)
+        q = pair_dot(X, i, pair, bias)
         t = cost[i] * q
         curvature += t * q
-        row_add(X, i, t, pair, bias)
+        pair_add(X, i, t, pair, bias)
     return curvature
-
-
-@kernel
-def squared_hinge(
-    X: Rows,
-    target: np.ndarray,
-    cost: np.ndarray,
-    pair: np.ndarray,
-    bias: float,
-    outputs: np.ndarray,
-    active: np.ndarray,
-) -> tuple[float, int]:
-    """Squared hinge loss and its gradient; rows of cost 0 are passed over.
-
-    With o = x.v: loss = sum_i c_i max(0, 1 - y_i o_i)^2 and out += sum_J c_i (o_i - y_i) x_i,
-    half the gradient of it, J = {i : y_i o_i < 1}. Writes `outputs`, and the row numbers of J
-    into the head of `active`; returns the loss and the size of J.
-    """
-    loss = 0.0
-    n_active = 0
-    for i in range(target.size):
-        c = cost[i]
-        if c == 0.0:
-            continue
-        o = row_dot(X, i, pair, bias)
-        outputs[i] = o
-        y = target[i]
-        slack = 1.0 - y * o
-        if slack > 0.0:
-            t = c * slack
-            loss += t * slack
-            active[n_active] = i
-            n_active += 1
-            row_add(X, i, -t * y, pair, bias)
-    return loss, n_active
-
-
-@kernel
-def hinge_over(
-    X: Rows,
-    rows: np.ndarray,
-    target: np.ndarray,
-    cost: np.ndarray,
-    outputs: np.ndarray,
-    sign: float,
-    pair: np.ndarray,
-    bias: float,
-) -> tuple[float, int]:
-    """Add what the listed rows contribute to `squared_hinge`, times a sign, at known outputs."""
-    loss = 0.0
-    n_active = 0
-    for k in range(rows.size):
-        i = np.int64(rows[k])
-        y = target[i]
-        slack = 1.0 - y * outputs[i]
-        if slack > 0.0:
-            t = cost[i] * slack
-            loss += t * slack
-            n_active += 1
-            row_add(X, i, -sign * t * y, pair, bias)
-    return sign * loss, n_active
 
 
 @kernel
 def outputs_of(X: Rows, n: int, pair: np.ndarray, bias: float, outputs: np.ndarray) -> None:
     """outputs[i] = x_i . v for the first `n` rows."""
     for i in range(n):
-        outputs[i] = row_dot(X, i, pair, bias)
+        outputs[i] = pair_dot(X, i, pair, bias)
 
 
 @kernel
@@ -97,7 +36,7 @@ def add_rows(X: Rows, weights: np.ndarray, pair: np.ndarray, bias: float) -> Non
     """Out += X^T weights; rows of weight 0 are not read."""
     for i in range(weights.size):
         if weights[i] != 0.0:
-            row_add(X, i, weights[i], pair, bias)
+            pair_add(X, i, weights[i], pair, bias)
 
 
 @kernel
@@ -136,10 +75,171 @@ def diagonal_dense(
 def pack_csr(
     X: CSR, rows: np.ndarray, indptr: np.ndarray, indices: np.ndarray, values: np.ndarray
 ) -> None:
-    """Copy the listed rows one after another; `indptr` has the places, made beforehand."""
+    """Copy the listed rows one after another, to the places that `indptr` gives."""
     for k in range(rows.size):
         start, stop = X.indptr[rows[k]], X.indptr[rows[k] + 1]
         place = indptr[k]
         for j in range(stop - start):
             indices[place + j] = X.indices[start + j]
             values[place + j] = X.values[start + j]
+
+
+# The squared hinge loss: fused passes over the rows, and loops over their outputs alone -------
+#
+# Line search, label switching and the transductive objective need outputs only, no rows.
+
+
+@kernel
+def squared_hinge(
+    X: Rows,
+    target: np.ndarray,
+    cost: np.ndarray,
+    pair: np.ndarray,
+    bias: float,
+    outputs: np.ndarray,
+    active: np.ndarray,
+) -> tuple[float, int]:
+    """Squared hinge loss and its gradient; rows of cost 0 are skipped.
+
+    With o = x.v and J = {i : y_i o_i < 1}: loss = sum_i c_i max(0, 1 - y_i o_i)^2, and
+    out += sum_J c_i (o_i - y_i) x_i, half of its gradient. Writes `outputs`, and the row numbers of
+    J into the head of `active`; returns the loss and the size of J.
+    """
+    loss = 0.0
+    n_active = 0
+    for i in range(target.size):
+        c = cost[i]
+        if c == 0.0:
+            continue
+        o = pair_dot(X, i, pair, bias)
+        outputs[i] = o
+        y = target[i]
+        slack = 1.0 - y * o
+        if slack > 0.0:
+            t = c * slack
+            loss += t * slack
+            active[n_active] = i
+            n_active += 1
+            pair_add(X, i, -t * y, pair, bias)
+    return loss, n_active
+
+
+@kernel
+def hinge_over(
+    X: Rows,
+    rows: np.ndarray,
+    target: np.ndarray,
+    cost: np.ndarray,
+    outputs: np.ndarray,
+    sign: float,
+    pair: np.ndarray,
+    bias: float,
+) -> tuple[float, int]:
+    """Add `sign` times the part of the listed rows in `squared_hinge`, at known outputs.
+
+    Returns (sign * loss, number of active rows among the listed ones).
+    """
+    loss = 0.0
+    n_active = 0
+    for k in range(rows.size):
+        i = np.int64(rows[k])
+        y = target[i]
+        slack = 1.0 - y * outputs[i]
+        if slack > 0.0:
+            t = cost[i] * slack
+            loss += t * slack
+            n_active += 1
+            pair_add(X, i, -sign * t * y, pair, bias)
+    return sign * loss, n_active
+
+
+@kernel
+def hinge_slope(
+    target: np.ndarray, cost: np.ndarray, here: np.ndarray, there: np.ndarray, step: float
+) -> tuple[float, float]:
+    """Slope and curvature of 1/2 sum_i c_i max(0, 1 - y_i o_i)^2 along outputs.
+
+    The outputs are o = here + step (there - here); rows of cost 0 are skipped.
+    """
+    slope = 0.0
+    curvature = 0.0
+    for i in range(target.size):
+        c = cost[i]
+        if c == 0.0:
+            continue
+        move = there[i] - here[i]
+        o = here[i] + step * move
+        y = target[i]
+        if y * o < 1.0:
+            slope += c * (o - y) * move
+            curvature += c * move * move
+    return slope, curvature
+
+
+@kernel
+def transductive_loss(
+    codes: np.ndarray, target: np.ndarray, cost: np.ndarray, o: np.ndarray
+) -> float:
+    """sum_i c_i max(0, 1 - y_i o_i)^2, with y_i = sign(o_i) for unlabeled rows (code < 0)."""
+    loss = 0.0
+    for i in range(codes.size):
+        c = cost[i]
+        if c == 0.0:
+            continue
+        margin = abs(o[i]) if codes[i] < 0 else target[i] * o[i]
+        if margin < 1.0:
+            loss += c * (1.0 - margin) * (1.0 - margin)
+    return loss
+
+
+@kernel
+def doubtful_rows(
+    active: np.ndarray, codes: np.ndarray, target: np.ndarray, side: int, rows: np.ndarray
+) -> int:
+    """List the active rows (y o < 1) that are unlabeled (code < 0) and have target y = side.
+
+    Writes the row numbers into the head of `rows`; returns how many there are.
+    """
+    n = 0
+    for k in range(active.size):
+        i = active[k]
+        if codes[i] < 0 and target[i] == side:
+            rows[n] = i
+            n += 1
+    return n
+
+
+# Compilation ahead of the first pass ----------------------------------------------------------
+
+
+def warm(columns: str, values: str) -> None:
+    """Compile the kernels of the l2-SVM for one type of rows, or load them, by a run on no rows.
+
+    Parameters
+    ----------
+    columns : dtype of column numbers, or "" for dense rows.
+    values : dtype of values.
+    """
+    rows = _no_rows(columns, values)
+    none, numbers = np.zeros(0, dtype=np.uint32), np.zeros(0)
+    target = np.zeros(0, dtype=np.int8)
+    pair = new_pair(rows, 1)
+    gram(rows, none, numbers, pair, 1.0)
+    squared_hinge(rows, target, numbers, pair, 1.0, numbers, none)
+    hinge_slope(target, numbers, numbers, numbers, 1.0)
+    if isinstance(rows, CSR):
+        diagonal_csr(rows, none, numbers, 1.0, np.zeros(2))
+    else:
+        diagonal_dense(rows, none, numbers, 1.0, np.zeros(2))
+
+
+def _no_rows(columns: str, values: str) -> Rows:
+    """Return an empty block of the types of real ones, read-only like them."""
+    if not columns:
+        empty = np.zeros((0, 1), dtype=values)
+        empty.flags.writeable = False
+        return empty
+    parts = (np.zeros(1, np.uint32), np.zeros(0, columns), np.zeros(0, values))
+    for part in parts:
+        part.flags.writeable = False
+    return CSR(*parts)

@@ -1,29 +1,32 @@
 """(mu+nu)-EA over labels (Gieseke et al., Algorithm 2): mu parents, nu single flips of them.
 
-Children are looked at by their flip alone; only those that survive are made. To make one, labels
-of its parent must take the place of others: parents are close relatives, so instead of copying n
-labels the flips in which they differ are looked up in their family tree and carried over. A
-node of the tree is a flip and its parent node, and has a larger number than that; the tree starts
-anew when it is full.
+A child is evaluated by its flip alone; only survivors are built. A survivor takes the slot of a
+dying individual, whose labels must become those of its parent. Both are close relatives, so the
+flips in which they differ are looked up in the family tree and applied, which is cheaper than a
+copy of n labels. A node of the tree is a flip and the number of its parent node, which is smaller
+than its own; the tree is started anew when it is full.
+
+`search` is one restart from random labels, `search_from` one from given labels.
 """
 
 import numpy as np
 
-from dask_s3vm.kernels.compiler import kernel
-from dask_s3vm.kernels.draws import below, scramble
 from dask_s3vm.kernels.flips import (
     DRIFT,
-    FOR_EVER,
-    add_rows,
+    UNLIMITED,
+    add_factor_rows,
     change_of,
     draw_labels,
     fit_window,
+    flip_in_turn,
     flip_row,
     partner_of,
-    round_robin,
-    squared,
+    square_norm,
 )
+from dask_s3vm.numerics.compiler import kernel
+from dask_s3vm.numerics.random import below, scramble
 
+#: Nodes of the family tree beyond those that n and mu ask for.
 _ROOM = 1024
 
 
@@ -40,18 +43,18 @@ def search(
     seed: np.uint64,
     grain: float,
 ) -> tuple[np.ndarray, np.ndarray, float, int, int]:
-    """One restart: random labels, and a search from there until n flips have changed nothing.
+    """One restart: a search from random labels until n flips have changed nothing.
 
     Parameters
     ----------
-    G, lengths, fixed, low, high, grain : see `flips.round_robin`.
+    G, lengths, fixed, low, high, grain : see `flips.flip_in_turn`.
     share : probability of a positive label at the start.
-    mu, nu : parents and children; 1 and 1 are the (1+1)-EA that takes the rows in turn.
-    seed : of this restart.
+    mu, nu : numbers of parents and children; (1, 1) is the (1+1)-EA of `flips.flip_in_turn`.
+    seed : seed of this restart.
 
     Returns
     -------
-    (labels, z computed anew from them, |z|^2 of the best start, flips looked at, carried out).
+    (labels, z recomputed from them, |z|^2 of the best start, flips evaluated, flips carried out).
     """
     n = lengths.size
     state = np.empty(1, dtype=np.uint64)
@@ -65,13 +68,13 @@ def search(
         counts[slot] = draw_labels(own, 0, share, labels[slot])
         counts[slot] = fit_window(labels[slot], counts[slot], low, high, state)
         z[slot] = fixed
-        add_rows(G, labels[slot], z[slot])
-        square[slot] = squared(z[slot])
+        add_factor_rows(G, labels[slot], z[slot])
+        square[slot] = square_norm(z[slot])
     start = square.max()
     best = 0
     if mu == 1 and nu == 1:
-        _, looked, carried = round_robin(
-            G, lengths, labels[0], z[0], fixed, counts[0], low, high, state, grain, FOR_EVER
+        _, looked, carried = flip_in_turn(
+            G, lengths, labels[0], z[0], fixed, counts[0], low, high, state, grain, UNLIMITED
         )
     else:
         best, looked, carried = evolve(
@@ -79,8 +82,39 @@ def search(
         )
     found = labels[best].copy()
     exact = fixed.copy()
-    add_rows(G, found, exact)
+    add_factor_rows(G, found, exact)
     return found, exact, start, looked, carried
+
+
+@kernel
+def search_from(
+    G: np.ndarray,
+    lengths: np.ndarray,
+    fixed: np.ndarray,
+    given: np.ndarray,
+    low: int,
+    high: int,
+    seed: np.uint64,
+    grain: float,
+) -> tuple[np.ndarray, np.ndarray, float, int, int]:
+    """One restart of the (1+1)-EA from the labels `given`.
+
+    Few improving flips are left near a good solution: a population would find the same ones.
+    Other parameters and return value: see `search`.
+    """
+    state = np.empty(1, dtype=np.uint64)
+    state[0] = scramble(seed)
+    labels = given.copy()
+    count = fit_window(labels, np.count_nonzero(labels > 0), low, high, state)
+    z = fixed.copy()
+    add_factor_rows(G, labels, z)
+    start = square_norm(z)
+    _, looked, carried = flip_in_turn(
+        G, lengths, labels, z, fixed, count, low, high, state, grain, UNLIMITED
+    )
+    exact = fixed.copy()
+    add_factor_rows(G, labels, exact)
+    return labels, exact, start, looked, carried
 
 
 @kernel
@@ -97,15 +131,16 @@ def evolve(
     state: np.ndarray,
     grain: float,
 ) -> tuple[int, int, int]:
-    """Generations of nu flips of random rows of random parents; the best mu of all stay.
+    """Generations of nu flips of random rows of random parents; the best mu of all survive.
 
-    labels, z, counts are of the mu parents, and changed in place; a parent stays before a child
-    that is as good. Returns (the best parent, flips looked at, children that stayed).
+    `labels`, `z` and `counts` of the mu parents are changed in place. Between a parent and a child
+    of the same value, the parent survives. Returns (slot of the best, flips evaluated, number of
+    children that survived).
     """
     mu, n = labels.shape
-    values = np.empty(mu)  # -|z|^2 of the parents
+    values = np.empty(mu)  # -|z|^2, F up to a constant
     for slot in range(mu):
-        values[slot] = -squared(z[slot])
+        values[slot] = -square_norm(z[slot])
     order = np.arange(mu)
     _sort(values, order)
     tree_parent = np.empty(DRIFT * n + 4 * mu + _ROOM, dtype=np.int32)
@@ -113,7 +148,7 @@ def evolve(
     nodes = np.arange(mu)
     tree_parent[:mu] = -1
     used = mu
-    # the best children of a generation, in order: value, parent, rows flipped
+    # the best children of a generation, best first: value, parent, rows flipped
     new_values = np.empty(mu)
     new_parents = np.empty(mu, dtype=np.int64)
     new_rows = np.empty((mu, 2), dtype=np.int64)
@@ -151,15 +186,15 @@ def evolve(
             for slot in range(mu):
                 nodes[slot] = slot
                 z[slot] = fixed
-                add_rows(G, labels[slot], z[slot])
-                values[slot] = -squared(z[slot])
+                add_factor_rows(G, labels[slot], z[slot])
+                values[slot] = -square_norm(z[slot])
             _sort(values, order)
     return order[0], looked, stayed
 
 
 @kernel
 def _sort(values: np.ndarray, order: np.ndarray) -> None:
-    """Bring the slots in `order` into ascending order of their values; few are out of place."""
+    """Sort the slots in `order` by their values, by insertion: few are out of place."""
     for k in range(1, order.size):
         slot = order[k]
         place = k
@@ -180,7 +215,7 @@ def _insert(
     rows: np.ndarray,
     size: int,
 ) -> int:
-    """Put a child into the list of the best, behind those that are as good; returns its size."""
+    """Insert a child into the list of the best, behind equal values; returns the new size."""
     if size == values.size and value >= values[size - 1]:
         return size
     place = size if size < values.size else size - 1
@@ -199,7 +234,7 @@ def _insert(
 
 @kernel
 def _replaced(values: np.ndarray, order: np.ndarray, new: np.ndarray, born: int) -> int:
-    """How many of the worst parents make way for the best children."""
+    """Return how many of the worst parents are replaced by the best children."""
     mu = values.size
     count = 0
     while count < born and new[count] < values[order[mu - 1 - count]]:
@@ -224,10 +259,10 @@ def _succeed(
     tree_row: np.ndarray,
     used: int,
 ) -> int:
-    """Make the first `replaced` children, in the slots of as many of the worst parents.
+    """Build the first `replaced` children, in the slots of as many of the worst parents.
 
-    A parent that goes, but has a child that stays, becomes that child; its other children, and
-    those of parents that stay, take the slots of the others that go.
+    A parent that dies but has a surviving child becomes that child in its own slot. Other children
+    take the remaining slots. Returns the number of tree nodes in use.
     """
     mu = values.size
     host = np.full(replaced, -1)
@@ -278,10 +313,10 @@ def _carry_over(
     source: int,
     target: int,
 ) -> None:
-    """Give slot `target` the labels of slot `source`."""
+    """Turn the labels of slot `target` into those of slot `source`, flip by flip."""
     mine, theirs = nodes[target], nodes[source]
     while mine != theirs:
-        # the larger number is no ancestor of the other: its flip is one in which they differ
+        # the node of larger number is no ancestor of the other: its flip is one they differ in
         if mine > theirs:
             if tree_parent[mine] < 0:
                 break
@@ -292,5 +327,5 @@ def _carry_over(
                 break
             labels[target, tree_row[theirs]] *= -1
             theirs = tree_parent[theirs]
-    if mine != theirs:  # of different roots
+    if mine != theirs:  # different roots
         labels[target] = labels[source]

@@ -1,19 +1,26 @@
-"""What a block of rows is, and how kernels read one row of it.
+"""Rows of one block, and the loops that read single rows of it.
 
-A block is either a `CSR` triple or a dense C-ordered matrix. Kernels are written once, in
-terms of `row_dot` and `row_add`, which numba resolves by the type of the block.
+A block is a `CSR` triple or a dense C-ordered matrix. Kernels are written once, in terms of the
+row primitives below, which numba resolves by the type of the block. There are two families:
 
-A fused pass multiplies a row with an input vector `v` and then adds a multiple of the row to
-an output vector `out`. Both live in one *pair* buffer:
+pair_dot, pair_add, pair_move
+    For fused passes, which multiply a row with an input vector `v` and then add a multiple of the
+    row to an output vector `out`. Both vectors are in one *pair* buffer, and the bias column is
+    included: entry d of both vectors belongs to it, and its value is `bias` (0 or 1) in every row.
 
-* CSR: shape (d + 1, 2), `v[j]` and `out[j]` side by side. A column that was read for the
-  product is in the cache line that is written afterwards: 15-20 % off a pass over text.
-* dense: shape (2, d + 1), so that both loops run over contiguous memory.
+    * CSR: shape (d + 1, 2), `v[j]` and `out[j]` side by side. A column that was read for the
+      product is in the cache line that is written afterwards: 15-20 % off a pass over text.
+    * dense: shape (2, d + 1), so that both loops run over contiguous memory.
 
-Entry d belongs to the implicit bias column, whose value is `bias` (0 or 1) in every row.
+    `pair_dot` keeps several partial sums (four for CSR, eight for dense rows), so that an
+    addition does not wait for the one before it.
 
-Dot products keep four partial sums in the order that is written here. No fast-math: a pass
-gives the same bits wherever it runs.
+vector_dot, vector_add, matrix_dot
+    For loops over a few listed rows and one vector of length d or more, without a bias. Sums are
+    added in the order of the columns.
+
+No fast-math: the order of the additions is the one written here, so a pass gives the same bits
+wherever it runs.
 """
 
 from typing import Any, NamedTuple
@@ -22,12 +29,14 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from dask_s3vm.numerics.compiler import kernel
+
 
 class CSR(NamedTuple):
-    """Rows in compressed sparse form.
+    """Rows in compressed sparse row form.
 
     indptr : uint32 (n + 1,), indices : uint16 or uint32, values : float32 or float64.
-    Column numbers are unsigned because numba spends a test per access on signed ones.
+    Column numbers are unsigned because numba tests signed ones for negative values at each access.
     """
 
     indptr: np.ndarray
@@ -38,14 +47,22 @@ class CSR(NamedTuple):
 Rows = CSR | np.ndarray
 
 
+def is_csr(X: Any) -> bool:
+    """Whether a numba type is that of a `CSR` triple; chooses between implementations."""
+    return isinstance(X, types.BaseNamedTuple)
+
+
+# Pair buffers ---------------------------------------------------------------------------------
+
+
 def new_pair(X: Rows, n_features: int) -> np.ndarray:
-    """Allocate a pair buffer of the shape that kernels over `X` want."""
+    """Allocate a pair buffer with the shape for the storage of `X`."""
     width = n_features + 1
     return np.empty((width, 2) if isinstance(X, CSR) else (2, width))
 
 
 def load_pair(X: Rows, pair: np.ndarray, v: np.ndarray | float) -> None:
-    """Put `v` into the input half of a pair buffer and clear the output half."""
+    """Copy `v` into the input half of a pair buffer and set the output half to zero."""
     source, out = (pair[:, 0], pair[:, 1]) if isinstance(X, CSR) else (pair[0], pair[1])
     source[:] = v
     out[:] = 0.0
@@ -56,14 +73,22 @@ def pair_output(X: Rows, pair: np.ndarray) -> np.ndarray:
     return (pair[:, 1] if isinstance(X, CSR) else pair[1]).copy()
 
 
-def row_dot(X: Any, i: Any, pair: np.ndarray, bias: float) -> float:
-    """Product of row `i` and the input half of `pair` (compiled code only)."""
-    raise NotImplementedError("row_dot is resolved by numba")
+def pair_dot(X: Any, i: Any, pair: np.ndarray, bias: float) -> float:
+    """Return the product of row `i` and the input half of `pair` (compiled code only)."""
+    raise NotImplementedError("pair_dot is resolved by numba")
 
 
-def row_add(X: Any, i: Any, t: float, pair: np.ndarray, bias: float) -> None:
+def pair_add(X: Any, i: Any, t: float, pair: np.ndarray, bias: float) -> None:
     """Add `t` times row `i` to the output half of `pair` (compiled code only)."""
-    raise NotImplementedError("row_add is resolved by numba")
+    raise NotImplementedError("pair_add is resolved by numba")
+
+
+def pair_move(X: Any, i: Any, t: float, scale: float, pair: np.ndarray) -> None:
+    """Add `t` times row `i` to the output half and `scale t` times it to the input half.
+
+    Compiled code only; the bias entries are not touched.
+    """
+    raise NotImplementedError("pair_move is resolved by numba")
 
 
 def _dot_csr(X: Any, i: Any, pair: Any, bias: Any) -> Any:
@@ -83,18 +108,10 @@ def _dot_csr(X: Any, i: Any, pair: Any, bias: Any) -> Any:
     return ((s0 + s1) + (s2 + s3)) + bias * pair[pair.shape[0] - 1, 0]
 
 
-def _add_csr(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:
-    start, stop = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])
-    columns, values = X.indices[start:stop], X.values[start:stop]
-    for k in range(columns.size):
-        pair[columns[k], 1] += t * values[k]
-    pair[pair.shape[0] - 1, 1] += t * bias
-
-
 def _dot_dense(X: Any, i: Any, pair: Any, bias: Any) -> Any:
     row, v = X[i], pair[0]
     n = row.size
-    # eight sums, so that the compiler can keep them in vector registers
+    # eight sums, so that the compiler keeps them in vector registers
     lanes = np.zeros(8)
     for block in range(n // 8):
         k = 8 * block
@@ -108,6 +125,14 @@ def _dot_dense(X: Any, i: Any, pair: Any, bias: Any) -> Any:
     return (low + high) + s + bias * v[n]
 
 
+def _add_csr(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:
+    start, stop = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])
+    columns, values = X.indices[start:stop], X.values[start:stop]
+    for k in range(columns.size):
+        pair[columns[k], 1] += t * values[k]
+    pair[pair.shape[0] - 1, 1] += t * bias
+
+
 def _add_dense(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:
     row, out = X[i], pair[1]
     for k in range(row.size):
@@ -115,12 +140,216 @@ def _add_dense(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:
     out[row.size] += t * bias
 
 
-# numba wants the choosing and the chosen function to have the same signature, hints included
-@overload(row_dot, inline="always")
+def _move_csr(X: Any, i: Any, t: Any, scale: Any, pair: Any) -> Any:
+    start, stop = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])
+    columns, values = X.indices[start:stop], X.values[start:stop]
+    for k in range(columns.size):
+        move = t * values[k]
+        pair[columns[k], 0] += scale * move
+        pair[columns[k], 1] += move
+
+
+def _move_dense(X: Any, i: Any, t: Any, scale: Any, pair: Any) -> Any:
+    row, v, out = X[i], pair[0], pair[1]
+    for k in range(row.size):
+        move = t * row[k]
+        v[k] += scale * move
+        out[k] += move
+
+
+# numba requires the same signature, type hints included, of an overload and its implementations
+@overload(pair_dot, inline="always")
 def _choose_dot(X: Any, i: Any, pair: Any, bias: Any) -> Any:
-    return _dot_csr if isinstance(X, types.BaseNamedTuple) else _dot_dense
+    return _dot_csr if is_csr(X) else _dot_dense
 
 
-@overload(row_add, inline="always")
+@overload(pair_add, inline="always")
 def _choose_add(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:
-    return _add_csr if isinstance(X, types.BaseNamedTuple) else _add_dense
+    return _add_csr if is_csr(X) else _add_dense
+
+
+@overload(pair_move, inline="always")
+def _choose_move(X: Any, i: Any, t: Any, scale: Any, pair: Any) -> Any:
+    return _move_csr if is_csr(X) else _move_dense
+
+
+# Single vectors -------------------------------------------------------------------------------
+
+
+def vector_dot(X: Any, i: Any, q: np.ndarray) -> float:
+    """Return the product of row `i` and a vector (compiled code only)."""
+    raise NotImplementedError("vector_dot is resolved by numba")
+
+
+def vector_add(X: Any, i: Any, t: float, q: np.ndarray) -> None:
+    """Add `t` times row `i` to a vector (compiled code only)."""
+    raise NotImplementedError("vector_add is resolved by numba")
+
+
+def matrix_dot(X: Any, i: Any, columns: np.ndarray, out: np.ndarray) -> None:
+    """Add row `i` times a matrix (d, g) to `out` (g,) (compiled code only)."""
+    raise NotImplementedError("matrix_dot is resolved by numba")
+
+
+def _vector_dot_csr(X: Any, i: Any, q: Any) -> Any:
+    start, stop = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])
+    columns, values = X.indices[start:stop], X.values[start:stop]
+    s = 0.0
+    for k in range(columns.size):
+        s += values[k] * q[columns[k]]
+    return s
+
+
+def _vector_dot_dense(X: Any, i: Any, q: Any) -> Any:
+    s = 0.0
+    for k in range(X.shape[1]):
+        s += X[i, k] * q[k]
+    return s
+
+
+def _vector_add_csr(X: Any, i: Any, t: Any, q: Any) -> Any:
+    start, stop = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])
+    columns, values = X.indices[start:stop], X.values[start:stop]
+    for k in range(columns.size):
+        q[columns[k]] += t * values[k]
+
+
+def _vector_add_dense(X: Any, i: Any, t: Any, q: Any) -> Any:
+    for k in range(X.shape[1]):
+        q[k] += t * X[i, k]
+
+
+def _products_csr(X: Any, i: Any, columns: Any, out: Any) -> Any:
+    for k in range(np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])):
+        value, column = X.values[k], X.indices[k]
+        for g in range(out.size):
+            out[g] += value * columns[column, g]
+
+
+def _products_dense(X: Any, i: Any, columns: Any, out: Any) -> Any:
+    for k in range(X.shape[1]):
+        value = X[i, k]
+        for g in range(out.size):
+            out[g] += value * columns[k, g]
+
+
+@overload(vector_dot)
+def _choose_vector_dot(X: Any, i: Any, q: Any) -> Any:
+    return _vector_dot_csr if is_csr(X) else _vector_dot_dense
+
+
+@overload(vector_add)
+def _choose_vector_add(X: Any, i: Any, t: Any, q: Any) -> Any:
+    return _vector_add_csr if is_csr(X) else _vector_add_dense
+
+
+@overload(matrix_dot)
+def _choose_products(X: Any, i: Any, columns: Any, out: Any) -> Any:
+    return _products_csr if is_csr(X) else _products_dense
+
+
+# Loops over listed rows -----------------------------------------------------------------------
+
+
+@kernel
+def add_row(X: Rows, i: int, out: np.ndarray) -> None:
+    """Out += x_i."""
+    vector_add(X, i, 1.0, out)
+
+
+@kernel
+def sum_rows(X: Rows, rows: np.ndarray, weight: np.ndarray, out: np.ndarray) -> None:
+    """Out += sum_k weight[k] (x_i, 1) with i = rows[k]; the last entry is that of the 1."""
+    for k in range(rows.size):
+        vector_add(X, np.int64(rows[k]), weight[k], out)
+        out[out.size - 1] += weight[k]
+
+
+@kernel
+def products(X: Rows, rows: np.ndarray, v: np.ndarray, out: np.ndarray) -> None:
+    """out[k] = x_i.v with i = rows[k]."""
+    for k in range(rows.size):
+        out[k] = vector_dot(X, np.int64(rows[k]), v)
+
+
+@kernel
+def square_norms(X: Rows, rows: np.ndarray, width: int) -> np.ndarray:
+    """Return |x_i|^2 of the listed rows; `width` exceeds every column number."""
+    out = np.empty(rows.size)
+    work = np.zeros(width)
+    for k in range(rows.size):
+        i = np.int64(rows[k])
+        vector_add(X, i, 1.0, work)
+        out[k] = vector_dot(X, i, work)
+        vector_add(X, i, -1.0, work)
+    return out
+
+
+@kernel
+def gram_matrix(X: Rows, rows: np.ndarray, width: int) -> np.ndarray:
+    """Return the inner products x_i.x_j of the listed rows; `width` exceeds every column number."""
+    n = rows.size
+    out = np.empty((n, n))
+    work = np.zeros(width)
+    for i in range(n):
+        vector_add(X, np.int64(rows[i]), 1.0, work)
+        for j in range(i + 1):
+            out[i, j] = out[j, i] = vector_dot(X, np.int64(rows[j]), work)
+        vector_add(X, np.int64(rows[i]), -1.0, work)
+    return out
+
+
+@kernel
+def dense_tile(X: CSR, rows: np.ndarray, tile: np.ndarray) -> None:
+    """Write the listed rows of X into the rows of `tile`, which must be zero."""
+    for place in range(rows.size):
+        i = rows[place]
+        for k in range(np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])):
+            tile[place, np.int64(X.indices[k])] = X.values[k]
+
+
+# Checks of the arrays of a block: compiled code relies on them and does not test again ---------
+
+#: Largest number of columns: column numbers, and the bias column behind them, are uint32.
+MAX_FEATURES = 2**32 - 2
+
+#: Stored entries of one block or shard must be fewer: `indptr` is uint32.
+MAX_ENTRIES = 2**32 - 1
+
+
+def check_indptr(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
+) -> int:
+    """Check the sizes of a CSR triple; return the number of stored entries."""
+    n, d = shape
+    if d > MAX_FEATURES:
+        raise ValueError(f"X has {d} columns; at most {MAX_FEATURES} are possible")
+    stored = int(indptr[-1])
+    if stored >= MAX_ENTRIES:
+        raise ValueError(
+            f"a block of X has {stored} stored entries, more than 32 bits can count; hand it in as "
+            "a dask array of smaller row chunks"
+        )
+    if len(indptr) != n + 1 or indptr[0] != 0 or np.any(np.diff(indptr) < 0):
+        raise ValueError("X has a block with an invalid indptr array")
+    if len(indices) < stored or len(data) < stored:
+        raise ValueError(
+            f"X has a block whose indptr counts {stored} entries, but it has {len(indices)} column "
+            f"numbers and {len(data)} values"
+        )
+    return stored
+
+
+def check_columns(indices: np.ndarray, n_features: int) -> None:
+    """Raise ValueError for column numbers outside the width of X."""
+    if len(indices) and (indices.min() < 0 or indices.max() >= n_features):
+        raise ValueError(f"X has a block with column numbers outside 0..{n_features - 1}")
+
+
+def check_finite(values: np.ndarray) -> None:
+    """Raise ValueError for NaN and infinity."""
+    # the sum is finite for nearly all valid data: the exact test runs only where it is not
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduce(values, axis=None, dtype=np.float64) if values.size else 0.0
+    if not np.isfinite(total) and not np.all(np.isfinite(values)):
+        raise ValueError("X contains NaN or infinity; wanted finite numbers only")

@@ -1,139 +1,108 @@
 """l2-SVM-MFN: supervised linear SVM by modified finite Newton (Sindhwani & Keerthi, 1.2).
 
-A sequence of `lam` is walked with each solution as the seed of the next. More than two classes
-are one-vs-rest problems over the same resident rows.
+One outer iteration is one Newton step; see `solvers.newton`.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import (
-    BinarySolution,
-    History,
-    LinearSolution,
-    collect,
-    solved_once,
-)
-from dask_s3vm.problems.l2svm import L2SVMProblem
-from dask_s3vm.problems.quadratic import QuadraticProblem
-from dask_s3vm.solvers.newton import (
-    FAR,
-    NEAR,
-    NewtonResult,
-    NewtonState,
-    NewtonStep,
-    finite_newton,
-    go_on,
-)
+from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
+from dask_s3vm.methods.run import HistoryRow, Method, Record
+from dask_s3vm.problems.hinge import L2SVMProblem, QuadraticProblem
+from dask_s3vm.solvers.newton import NEAR, FiniteNewton, NewtonState
 
 
-@dataclass(frozen=True)
-class L2SVMSettings:
-    """Parameters of a solve: see `estimators.L2SVM`."""
-
-    fit_intercept: bool
-    tol: float
-    max_iter: int
-
-
-def train_l2svm(
-    engine: Engine,
-    costs: np.ndarray,
-    lams: Sequence[float],
-    settings: L2SVMSettings,
-    start: np.ndarray | None,
-    history: History,
-) -> list[LinearSolution]:
-    """Train for every lam in turn.
+class NewtonTraining(Method[NewtonState, BinarySolution]):
+    """Newton steps to the minimum of a piecewise quadratic problem.
 
     Parameters
     ----------
-    engine : rows with class numbers.
-    costs : cost of a row by its class.
-    lams : weights of the regularizer, in the order in which they are walked.
-    settings : tolerances.
-    start : (k, d + 1) weights to start from, or None for zeros.
-    history : takes one row per Newton step.
+    problem : what to minimize.
+    w : weights to start from.
+    tol, max_iter : relative gap of the objective at which to stop; most Newton steps.
+    in_detail : whether each step is a row of the history, or the whole training is one.
     """
-    positives = [1] if len(costs) == 2 else list(range(len(costs)))
-    paths = []
-    for problem_number, positive in enumerate(positives):
-        w = np.zeros(engine.layout.n_features + 1)
-        if start is not None:
-            w = engine.layout.to_internal(start[problem_number])
-        paths.append(_walk(engine, positive, costs, lams, settings, w, history))
-    return [collect(engine, [path[i] for path in paths]) for i in range(len(lams))]
 
+    State = NewtonState
+    Result = BinarySolution
 
-def _walk(
-    engine: Engine,
-    positive: int,
-    costs: np.ndarray,
-    lams: Sequence[float],
-    settings: L2SVMSettings,
-    w: np.ndarray,
-    history: History,
-) -> list[BinarySolution]:
-    """Solve one binary problem for every lam, each seeded with the last."""
-    problem = L2SVMProblem(engine, lams[0], positive, costs, settings.fit_intercept)
-    solved = []
-    for number, lam in enumerate(lams):
-        problem.lam = lam
-        name = f"class {positive}, lam {number}"
-        begun = w
-        solution = solved_once(
-            history,
-            name,
-            lambda: _solve(problem, positive, begun, settings, name, history),  # noqa: B023
+    def __init__(
+        self,
+        problem: QuadraticProblem,
+        w: np.ndarray,
+        tol: float,
+        max_iter: int,
+        in_detail: bool = True,
+    ) -> None:
+        self._problem = problem
+        self._w = w
+        self._newton = FiniteNewton(problem, tol, max_iter, NEAR if w.any() else None)
+        self._in_detail = in_detail
+
+    def start(self) -> NewtonState:
+        """Evaluate the weights to start from."""
+        return self._newton.start(self._problem.evaluate(self._w))
+
+    def restore(self, state: NewtonState) -> NewtonState:
+        """Evaluate the point that was reached."""
+        return replace(state, point=self._problem.restored(state.point))
+
+    def advance(self, state: NewtonState) -> NewtonState:
+        """Make one Newton step."""
+        state, step = self._newton.advance(state)
+        if self._in_detail and step is not None:
+            self.report(**asdict(step))
+        return state
+
+    def finish(self, state: NewtonState) -> BinarySolution:
+        """Return the minimum."""
+        point = state.point
+        if not self._in_detail:
+            self.report(
+                event="train",
+                svm_objective=point.value,
+                newton_steps=state.n_iter,
+                cg_steps=state.cg_steps,
+            )
+        # the problem is convex: the next smaller lam starts where this one ended
+        return BinarySolution(
+            point.w, point.value, state.termination, n_iter=state.n_iter, seed=point.w
         )
-        w = solution.w
-        solved.append(solution)
-    return solved
+
+    def progress(self, state: NewtonState) -> tuple[str, float | None]:
+        """Number of the step; how many there will be, nobody knows."""
+        if not self._in_detail:
+            return "SVM on the labels found", None
+        return f"Newton step {state.n_iter + 1}", None
 
 
-def _solve(
-    problem: L2SVMProblem,
-    positive: int,
-    w: np.ndarray,
-    settings: L2SVMSettings,
+def train_l2svm(
+    record: Record,
     name: str,
-    history: History,
-) -> BinarySolution:
-    """Solve for the lam that the problem has, from w or from a state that was kept."""
-    labels = {"class": positive, "lam": problem.lam}
-    result = resumable_newton(
-        problem,
-        w,
-        settings.tol,
-        settings.max_iter,
-        lambda step: history.add(labels | asdict(step)),
-        f"{name}/newton",
-        history,
-    )
-    return BinarySolution(result.point.w, result.point.value, result.n_iter, result.termination)
-
-
-def resumable_newton(
-    problem: QuadraticProblem,
-    w: np.ndarray,
+    about: HistoryRow,
+    engine: Engine,
+    task: BinaryTask,
+    start: Start,
+    *,
+    lam: float,
+    fit_intercept: bool,
     tol: float,
     max_iter: int,
-    on_step: Callable[[NewtonStep], None],
-    name: str,
-    history: History,
-) -> NewtonResult:
-    """Minimize from w, or from the state of this name; each step is kept."""
+) -> BinarySolution:
+    """Train one binary problem on the labeled rows.
 
-    def keep(state: NewtonState) -> None:
-        history.keep(name, vars(state) | {"point": state.point.state()})
-
-    forcing = NEAR if w.any() else FAR
-    kept = history.kept(name)
-    if kept is None:
-        start = problem.evaluate(w)
-        return finite_newton(problem, start, tol, max_iter, on_step, forcing=forcing, on_state=keep)
-    state = NewtonState(**(kept | {"point": problem.restored(kept["point"])}))
-    return go_on(problem, state, tol, max_iter, on_step, forcing=forcing, on_state=keep)
+    Parameters
+    ----------
+    record : drives the training.
+    name : of its states.
+    about : columns that rows of the history begin with.
+    engine : rows with class numbers.
+    task : what is positive, and what labeled rows cost.
+    start : weights to start from.
+    lam, fit_intercept, tol, max_iter : see `estimators.L2SVM`.
+    """
+    problem = L2SVMProblem(engine, lam, task.positive, task.costs, fit_intercept)
+    w = start.w if start.seed is None else start.seed
+    return record.run(name, NewtonTraining(problem, w, tol, max_iter), about)

@@ -3,29 +3,27 @@
 The weight of the unlabeled rows rises in stages, the first of which is the supervised problem;
 each is minimized by L-BFGS from the last one's minimum, whose value and gradient for the new
 weight need no pass over the unlabeled rows. Stages before the last are solved less accurately.
+One outer iteration is one stage.
 
 A stage begins along its own gradient. The pairs of the stage before know nothing of the new
 weight of the unlabeled rows, whose loss is not convex: with them, first steps are long and
 lead away from the minimum that is being followed.
 """
 
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import BinarySolution, History, TransductiveTask
-from dask_s3vm.methods.seeds import Seeds
+from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
+from dask_s3vm.methods.run import HistoryRow, Method, Record
+from dask_s3vm.numerics.linalg import norm
+from dask_s3vm.parameters.methods import QNParameters
 from dask_s3vm.problems.smooth import SmoothProblem
-from dask_s3vm.solvers.cg import norm
 from dask_s3vm.solvers.lbfgs import LBFGSResult, Memory, memory_size, minimize
 
-#: Parts of lam_unlabeled, stage by stage (section 4.1.4 of the paper; 0 is line 1 of Algorithm 1).
-STAGES = (0.0, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1.0)
-
 #: Relative decrease at which stages before the last end.
-LOOSE = 1e-5
+STAGE_TOL = 1e-5
 
 #: Steps of the last stage, at least.
 LEAST_STEPS = 3
@@ -36,118 +34,173 @@ MOST_AT_ONCE = 1e3
 
 
 @dataclass(frozen=True)
-class QNSettings:
-    """Parameters of a solve: see `estimators.QNS3VM`. `offset`: see `problems.smooth`."""
+class QNState:
+    """Between two stages.
 
-    lam: float
-    lam_unlabeled: float
-    stages: tuple[float, ...]
-    offset: str
-    tol: float
-    gtol: float
-    max_iter: int
+    x : variables.
+    last : what the last stage found, or None before the first.
+    lam_u : weight of the unlabeled rows in the last stage.
+    n_stages : stages that are behind.
+    n_evaluations : evaluations so far.
+    memory_scale : of L-BFGS.
+    supervised : variables of the stage without unlabeled rows, if there was one.
+    done : whether the last stage is behind.
+    """
+
+    x: np.ndarray
+    last: LBFGSResult | None
+    lam_u: float
+    n_stages: int
+    n_evaluations: int
+    memory_scale: float | None
+    supervised: np.ndarray | None
+    done: bool
+
+
+class QNTraining(Method[QNState, BinarySolution]):
+    """One binary problem.
+
+    Parameters
+    ----------
+    engine, task : see `tsvm.TSVMTraining`.
+    parameters : see `estimators.QNS3VM`.
+    start : weights to start from.
+    stages : parts of `lam_unlabeled`, stage by stage.
+    offset : see `problems.smooth`.
+    """
+
+    State = QNState
+    Result = BinarySolution
+
+    def __init__(
+        self,
+        engine: Engine,
+        task: BinaryTask,
+        parameters: QNParameters,
+        start: Start,
+        stages: tuple[float, ...],
+        offset: str,
+    ) -> None:
+        self._problem = SmoothProblem(
+            engine,
+            parameters.lam,
+            task.positive,
+            task.costs,
+            task.unlabeled_weight,
+            offset,
+            2.0 * task.ratio - 1.0,
+        )
+        self._parameters = parameters
+        self._start = start
+        self._stages = stages
+        self._memory = Memory(memory_size(self._problem.size), self._problem.size)
+        self._stage, self._lam_u, self._n_evaluations = 0, 0.0, 0
+
+    def start(self) -> QNState:
+        """Begin at the seed, at the weights of an earlier fit, or at zero."""
+        x = self._start.seed
+        if x is None:
+            w = self._start.w
+            x = self._problem.variables(w) if w.any() else np.zeros(self._problem.size)
+        return QNState(x, None, 0.0, 0, 0, None, None, False)
+
+    def advance(self, state: QNState) -> QNState:
+        """Minimize at the next weight of the unlabeled rows."""
+        parameters, number = self._parameters, state.n_stages
+        part = self._stages[number]
+        is_last = number == len(self._stages) - 1
+        self._stage, self._lam_u = number, part * parameters.lam_unlabeled
+        self._n_evaluations = state.n_evaluations
+        self._memory.scale = state.memory_scale
+        last, known = state.last, None
+        if last is not None and state.lam_u > 0.0 and self._lam_u <= MOST_AT_ONCE * state.lam_u:
+            known = self._problem.reweighed(
+                state.x, last.value, last.gradient, state.lam_u, self._lam_u
+            )
+            self._report_evaluation(*known)
+        tol, least = max(STAGE_TOL, parameters.tol), 0
+        if is_last:
+            tol, least = parameters.tol, LEAST_STEPS
+        found = minimize(
+            self._evaluate,
+            state.x,
+            self._memory,
+            tol,
+            self._is_flat,
+            parameters.max_iter,
+            known,
+            least,
+        )
+        return QNState(
+            found.x,
+            found,
+            self._lam_u,
+            number + 1,
+            self._n_evaluations,
+            self._memory.scale,
+            found.x if part == 0.0 else state.supervised,
+            is_last,
+        )
+
+    def finish(self, state: QNState) -> BinarySolution:
+        """Return the weights."""
+        assert state.last is not None, "there is at least one stage"
+        w, last = self._problem.weights(state.x), state.last
+        return BinarySolution(w, last.value, last.termination, seed=state.supervised)
+
+    def progress(self, state: QNState) -> tuple[str, float | None]:
+        """Stages are known beforehand; the last one takes as long as it takes."""
+        number, count = state.n_stages, len(self._stages)
+        return f"stage {number + 1} of {count}", number / count if number + 1 < count else None
+
+    def _evaluate(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = self._problem.evaluate(x, self._lam_u)
+        self._report_evaluation(value, gradient)
+        return value, gradient
+
+    def _is_flat(self, value: float, gradient: np.ndarray) -> bool:
+        return float(np.abs(gradient).max()) <= self._parameters.gtol
+
+    def _report_evaluation(self, value: float, gradient: np.ndarray) -> None:
+        self._n_evaluations += 1
+        self.report(
+            stage=self._stage,
+            lam_unlabeled=self._lam_u,
+            evaluation=self._n_evaluations,
+            objective=value,
+            gradient_norm=norm(gradient),
+        )
 
 
 def train_qn(
+    record: Record,
+    name: str,
+    about: HistoryRow,
     engine: Engine,
-    task: TransductiveTask,
-    settings: QNSettings,
-    start: np.ndarray | None,
-    history: History,
-    seeds: Seeds | None = None,
+    task: BinaryTask,
+    parameters: QNParameters,
+    start: Start,
 ) -> BinarySolution:
-    """Train one binary problem; see `tsvm.train_tsvm` for the parameters.
-
-    `history` takes one row per evaluation.
-    """
-    problem = SmoothProblem(
-        engine,
-        settings.lam,
-        task.positive,
-        task.costs,
-        task.unlabeled_weight,
-        settings.offset,
-        2.0 * task.ratio - 1.0,
-    )
-    x = np.zeros(problem.size) if start is None else problem.variables(start)
-    if seeds is not None:
-        x = seeds.get(task.positive, x)
-    memory = Memory(memory_size(problem.size), problem.size)
-    report = _Report(history, task.positive)
-    last, loose = len(settings.stages) - 1, max(LOOSE, settings.tol)
-    result: LBFGSResult | None = None
-    name, first = f"class {task.positive}/stages", 0
-    kept = history.kept(name)
-    if kept is not None:
-        first, memory.scale = kept["next"], kept["memory_scale"]
-        result = LBFGSResult(**kept["result"])
-        x = result.x
-        report.begin(first - 1, kept["lam_u"])
-        report.n_evaluations = kept["n_evaluations"]
-
-    def is_flat(value: float, gradient: np.ndarray) -> bool:
-        return float(np.abs(gradient).max()) <= settings.gtol
-
-    for number, part in enumerate(settings.stages[first:], start=first):
-        before, lam_u = report.lam_u, part * settings.lam_unlabeled
-        report.begin(number, lam_u)
-        known = None
-        if result is not None and before > 0.0 and lam_u <= MOST_AT_ONCE * before:
-            known = problem.reweighed(x, result.value, result.gradient, before, lam_u)
-            report.evaluated(*known)
-
-        def evaluate(x: np.ndarray, lam_u: float = lam_u) -> tuple[float, np.ndarray]:
-            value, gradient = problem.evaluate(x, lam_u)
-            report.evaluated(value, gradient)
-            return value, gradient
-
-        tol, least = (settings.tol, LEAST_STEPS) if number == last else (loose, 0)
-        result = minimize(evaluate, x, memory, tol, is_flat, settings.max_iter, known, least)
-        x = result.x
-        if seeds is not None and part == 0.0:
-            seeds[task.positive] = x
-        state = {
-            "next": number + 1,
-            "memory_scale": memory.scale,
-            "result": vars(result),
-            "lam_u": lam_u,
-            "n_evaluations": report.n_evaluations,
-        }
-        history.keep(name, state)
-    assert result is not None, "there is at least one stage"
-    return BinarySolution(
-        problem.weights(x), result.value, report.n_evaluations, result.termination
-    )
+    """Train one binary problem; see `l2svm.train_l2svm` for the first arguments."""
+    stages = tuple(float(part) for part in np.ravel(parameters.annealing))
+    offset = parameters.offset if parameters.fit_intercept else "none"
+    training = QNTraining(engine, task, parameters, start, stages, offset)
+    return record.run(name, training, about)
 
 
-class _Report:
-    """Rows of the history: what an evaluation found, and when."""
-
-    def __init__(self, history: History, positive: int) -> None:
-        self.n_evaluations = 0
-        self._history = history
-        self._positive = positive
-        self._stage = 0
-        self.lam_u = 0.0
-        self._began = time.perf_counter()
-
-    def begin(self, stage: int, lam_u: float) -> None:
-        """Begin a stage."""
-        self._stage, self.lam_u = stage, lam_u
-
-    def evaluated(self, value: float, gradient: np.ndarray) -> None:
-        """Add a row; seconds are those since the last one."""
-        now = time.perf_counter()
-        self.n_evaluations += 1
-        self._history.add(
-            {
-                "class": self._positive,
-                "stage": self._stage,
-                "lam_unlabeled": self.lam_u,
-                "evaluations": self.n_evaluations,
-                "objective": value,
-                "gradient": norm(gradient),
-                "seconds": now - self._began,
-            }
-        )
-        self._began = now
+def train_supervised_qn(
+    record: Record,
+    name: str,
+    about: HistoryRow,
+    engine: Engine,
+    task: BinaryTask,
+    parameters: QNParameters,
+    start: Start,
+) -> BinarySolution:
+    """Train on the labeled rows alone, without a seed; without other rows nothing is balanced."""
+    offset = parameters.offset if parameters.fit_intercept else "none"
+    if not task.unlabeled_weight and parameters.fit_intercept:
+        offset = "free"
+    start = replace(start, seed=None)
+    training = QNTraining(engine, task, parameters, start, (0.0,), offset)
+    return record.run(name, training, about)

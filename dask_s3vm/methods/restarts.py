@@ -1,21 +1,21 @@
 """The restart pool: independent searches, of which the best one wins (Gieseke et al., 4.2.1).
 
 Every restart has its own child of one `SeedSequence` and is judged by its number, not by when it
-finished: the winner is the same on any number of threads and workers.
+finished: the winner is the same on any number of threads and workers. One outer iteration is one
+restart.
 """
 
-from contextlib import closing
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
-from dask_s3vm.engine.pool import run_pool
-from dask_s3vm.methods.base import History
-from dask_s3vm.methods.keeping import State
-from dask_s3vm.problems.labels import Factor, Found, Task, Window, restart, window_of
-
-__all__ = ["Judge", "SearchSettings", "Window", "search_pool", "window_of"]
+from dask_s3vm.engine.computing import run_pool
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.methods.run import HistoryRow, Method
+from dask_s3vm.problems import least_squares
+from dask_s3vm.problems.label_search import Factor, Found, Task, restart
 
 
 @dataclass(frozen=True)
@@ -41,108 +41,189 @@ def restart_seeds(settings: SearchSettings, problem: int) -> list[int]:
     ]
 
 
-class Judge:
-    """Takes results as they come and judges them in the order of their numbers.
+AnyRace = TypeVar("AnyRace", bound="Race")
 
-    The best fitness wins, the first of several that are equal. With `patience` k the race is over
-    as soon as k restarts in a row, by number, have not improved on the best before them.
+
+@dataclass(frozen=True)
+class Race:
+    """Results of restarts, taken as they come and judged in the order of their numbers.
+
+    The smallest objective wins, the first of several that are equal. With `patience` k the race is
+    over as soon as k restarts in a row, by number, have not improved on the best before them.
+
+    n_restarts, patience : see `SearchSettings`.
+    best, winner : the best result so far, and the number of its restart.
+    judged : restarts that count: all before this number are judged.
+    waiting : results that came before their turn, by number.
     """
 
-    def __init__(self, n_restarts: int, patience: int | None) -> None:
-        self.best: Any = None
-        self.winner = -1
-        #: Restarts that count: those before it are all judged.
-        self.judged = 0
-        self._n_restarts = n_restarts
-        self._patience = patience
-        self._waiting: dict[int, Any] = {}
+    n_restarts: int
+    patience: int | None
+    best: Any = None
+    winner: int = -1
+    judged: int = 0
+    waiting: dict[int, Any] = field(default_factory=dict)
 
     @property
-    def over(self) -> bool:
+    def done(self) -> bool:
         """Whether the winner is certain."""
-        stale = self._patience is not None and self.judged - 1 - self.winner >= self._patience
-        return self.judged == self._n_restarts or (self.judged > 0 and stale)
-
-    def state(self) -> State:
-        """What has been judged and what waits; see `History.keep`."""
-        waiting = [[number, found._asdict()] for number, found in self._waiting.items()]
-        best = None if self.best is None else self.best._asdict()
-        return {"best": best, "winner": self.winner, "judged": self.judged, "waiting": waiting}
-
-    def go_on_from(self, state: State, kind: Any) -> None:
-        """Come back to a state, whose results are of a kind."""
-        self.best = None if state["best"] is None else kind(**state["best"])
-        self.winner, self.judged = state["winner"], state["judged"]
-        self._waiting = {number: kind(**found) for number, found in state["waiting"]}
+        stale = self.patience is not None and self.judged - 1 - self.winner >= self.patience
+        return self.judged == self.n_restarts or (self.judged > 0 and stale)
 
     def has(self, number: int) -> bool:
-        """Whether a restart is done."""
-        return number < self.judged or number in self._waiting
+        """Whether the result of a restart is there."""
+        return number < self.judged or number in self.waiting
 
-    def put(self, number: int, found: Any) -> None:
+    def with_result(self: AnyRace, number: int, found: Any) -> AnyRace:
         """Take the result of a restart, anything with a `fitness`."""
-        self._waiting[number] = found
-        while not self.over and self.judged in self._waiting:
-            candidate = self._waiting.pop(self.judged)
-            if self.best is None or candidate.fitness < self.best.fitness:
-                self.best, self.winner = candidate, self.judged
-            self.judged += 1
+        race = replace(self, waiting={**self.waiting, number: found})
+        while not race.done and race.judged in race.waiting:
+            waiting = dict(race.waiting)
+            candidate = waiting.pop(race.judged)
+            best, winner = race.best, race.winner
+            if best is None or candidate.fitness < best.fitness:
+                best, winner = candidate, race.judged
+            race = replace(race, best=best, winner=winner, judged=race.judged + 1, waiting=waiting)
+        return race
 
 
-def search_pool(
-    factor: Factor, task: Task, settings: SearchSettings, problem: int, about: dict[str, Any],
-    history: History, name: str = "search", starts: dict[int, np.ndarray] | None = None,
-) -> Found:  # fmt: skip
-    """Run the restarts of one binary problem and return the best.
+@dataclass(frozen=True)
+class PoolRace(Race):
+    """A race whose restarts are tasks of a pool.
 
-    history : told of each restart as it finishes; `about` goes into its rows. In the end its rows
-        are in the order of the restarts.
-    name : of the state that is kept after each restart.
-    starts : labels, as bits, that a restart begins with in place of random ones; they become those
-        that it found.
+    labels : what each restart has found, as bits, if that is wanted as a seed.
     """
-    judge, first = resumed_judge(settings, history, name, Found)
-    given: dict[int, np.ndarray] = {} if starts is None else dict(starts)
-    seeds = restart_seeds(settings, problem)
-    missing = [number for number in range(len(seeds)) if not judge.has(number) and not judge.over]
-    jobs = [(task, settings.population, seeds[number], given.get(number)) for number in missing]
-    with closing(run_pool(restart, factor, jobs)) as pieces:
-        for place, found in pieces:
-            history.add(report(about, missing[place], found))
-            judge.put(missing[place], found)
-            history.keep(name, judge.state() | {"first": first})
-            if starts is not None:
-                starts[missing[place]] = found.bits
-            if judge.over:
-                break
-    settle(history, first, judge.judged)
-    return judge.best
+
+    best: Found | None = None
+    waiting: dict[int, Found] = field(default_factory=dict)
+    labels: dict[int, np.ndarray] = field(default_factory=dict)
 
 
-def resumed_judge(
-    settings: SearchSettings, history: History, name: str, kind: Any
-) -> tuple[Judge, int]:
-    """A judge, as it was when its state was kept, and the first row of its search."""
-    judge, kept = Judge(settings.n_restarts, settings.patience), history.kept(name)
-    if kept is None:
-        return judge, len(history.rows)
-    judge.go_on_from(kept, kind)
-    return judge, kept["first"]
+@dataclass(frozen=True)
+class Searched:
+    """Labels of the best restart, one bit a row, by shard; and those of all, as a seed."""
+
+    bits: list[np.ndarray]
+    n_iter: int
+    seed: dict[int, np.ndarray]
 
 
-def report(about: dict[str, Any], number: int, found: Any) -> dict[str, Any]:
-    """Row of the history for a restart."""
-    return about | {
-        "restart": number,
-        "fitness": found.fitness,
-        "start": found.start,
-        "flips": found.flips,
-        "changes": found.changes,
-        "seconds": found.seconds,
-    }
+class RestartSearch(Method[Any, Searched]):
+    """What searches with restarts have in common: how they are reported."""
+
+    Result = Searched
+
+    def __init__(self, settings: SearchSettings) -> None:
+        self._settings = settings
+        self._judged = 0
+
+    def _report(self, number: int, found: Any) -> None:
+        self.report(
+            restart=number,
+            objective=found.fitness,
+            start_objective=found.start,
+            flips=found.flips,
+            changes=found.changes,
+            seconds=found.seconds,
+        )
+
+    def arrange(self, rows: list[HistoryRow]) -> list[HistoryRow]:
+        """Bring the rows into the order of the restarts, those judged only."""
+        judged = [row for row in rows if row["restart"] < self._judged]
+        return sorted(judged, key=lambda row: row["restart"])
+
+    def progress(self, state: Race) -> tuple[str, float | None]:
+        """Restarts end in any order; how many have is what counts."""
+        count, ended = state.n_restarts, state.judged + len(state.waiting)
+        return f"restart {min(ended + 1, count)} of {count}", ended / count
 
 
-def settle(history: History, first: int, judged: int) -> None:
-    """Bring the rows from `first` on into the order of the restarts, those judged only."""
-    rows = [row for row in history.rows[first:] if row["restart"] < judged]
-    history.rows[first:] = sorted(rows, key=lambda row: row["restart"])
+class PoolSearch(RestartSearch):
+    """Restarts as tasks of a pool, which all have the factor G.
+
+    Parameters
+    ----------
+    engine : the rows.
+    factor : G of the unlabeled rows.
+    task : what to search for.
+    settings : how.
+    problem : number of the binary problem, for the seeds.
+    starts : labels, as bits, that a restart begins with in place of random ones, by its number.
+    seeded : whether to remember the labels of all restarts.
+    """
+
+    State = PoolRace
+
+    def __init__(
+        self,
+        engine: Engine,
+        factor: Factor,
+        task: Task,
+        settings: SearchSettings,
+        problem: int,
+        starts: dict[int, np.ndarray],
+        seeded: bool,
+    ) -> None:
+        super().__init__(settings)
+        self._engine = engine
+        self._factor = factor
+        self._task = task
+        self._seeds = restart_seeds(settings, problem)
+        self._starts = starts
+        self._seeded = seeded
+        self._missing: list[int] = []
+        self._results: Generator[tuple[int, Found], None, None] | None = None
+
+    def start(self) -> PoolRace:
+        """Send out all restarts."""
+        return self.restore(PoolRace(self._settings.n_restarts, self._settings.patience))
+
+    def restore(self, state: PoolRace) -> PoolRace:
+        """Send out the restarts that are missing."""
+        seeds, population = self._seeds, self._settings.population
+        self._missing = [number for number in range(len(seeds)) if not state.has(number)]
+        jobs = [
+            (self._task, population, seeds[number], self._starts.get(number))
+            for number in self._missing
+        ]
+        self._results = run_pool(restart, self._factor, jobs)
+        return state
+
+    def advance(self, state: PoolRace) -> PoolRace:
+        """Take the next result."""
+        assert self._results is not None, "restarts were sent out"
+        place, found = next(self._results)
+        number = self._missing[place]
+        self._report(number, found)
+        if self._seeded:
+            state = replace(state, labels={**state.labels, number: found.bits})
+        return state.with_result(number, found)
+
+    def finish(self, state: PoolRace) -> Searched:
+        """Return the winner's labels."""
+        assert state.best is not None, "there is at least one restart"
+        self._judged = state.judged
+        bits = _spread_bits(self._engine, state.best.bits, len(self._factor.lengths))
+        return Searched(bits, state.judged, state.labels)
+
+    def close(self) -> None:
+        """Call off the restarts that have not begun."""
+        if self._results is not None:
+            self._results.close()
+
+
+def _spread_bits(engine: Engine, bits: np.ndarray, n_free: int) -> list[np.ndarray]:
+    """Labels of the unlabeled rows, which lie in row order, as labels of all rows by shard."""
+    labels = np.unpackbits(bits, count=n_free)
+    masks = engine.each(least_squares.free_bits)
+    spread, done = [], 0
+    for start, stop, mask in zip(
+        engine.layout.starts[:-1], engine.layout.starts[1:], masks, strict=True
+    ):
+        free = np.unpackbits(mask, count=stop - start).astype(bool)
+        whole = np.zeros(stop - start, dtype=np.uint8)
+        n_here = int(np.count_nonzero(free))
+        whole[free] = labels[done : done + n_here]
+        done += n_here
+        spread.append(np.packbits(whole))
+    return spread

@@ -3,7 +3,8 @@
     1/l sum_i (y_i - w.z_i)^2 + lam |w|^2
 
 One pass over the rows and one eigendecomposition serve every lam and every class; a second pass
-gives the leave-one-out errors of all of them.
+gives the leave-one-out errors of all of them. S2RLSC begins with the same decomposition, over all
+rows.
 """
 
 from collections.abc import Sequence
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.features.blas import one_blas_thread
-from dask_s3vm.methods.base import BinarySolution, LinearSolution, collect
+from dask_s3vm.methods.base import BinarySolution
+from dask_s3vm.methods.run import Method
+from dask_s3vm.numerics.linalg import one_blas_thread
 from dask_s3vm.problems import least_squares
-from dask_s3vm.solvers.spectrum import Spectrum, decompose
+from dask_s3vm.problems.least_squares import Spectrum, decompose
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +34,6 @@ class Decomposed:
     spectrum: Spectrum
     moments: np.ndarray
     total: float
-
-
-@dataclass(frozen=True, eq=False)
-class RLSCSolution:
-    """A model for one lam, with its leave-one-out loss and error (shares of the labeled rows)."""
-
-    linear: LinearSolution
-    loo_loss: float
-    loo_error: float
 
 
 def decompose_rows(
@@ -69,39 +62,83 @@ def decompose_rows(
     return Decomposed(engine, positives, Spectrum(spectrum.values, vectors), moments, float(total))
 
 
-def train_rlsc(
-    engine: Engine, costs: np.ndarray, lams: Sequence[float], bias: bool
-) -> list[RLSCSolution]:
-    """Train for every lam.
+@dataclass(frozen=True)
+class RLSCModel:
+    """Solutions of all binary problems for one lam, with leave-one-out loss and error.
+
+    loo_loss, loo_error : shares of the labeled rows.
+    """
+
+    lam: float
+    solved: list[BinarySolution]
+    loo_loss: float
+    loo_error: float
+
+
+@dataclass(frozen=True)
+class RLSCModels:
+    """One model for each lam: state and result of a training that is one step."""
+
+    models: list[RLSCModel]
+    done: bool = True
+
+
+class RLSCTraining(Method[RLSCModels, RLSCModels]):
+    """All lams and all classes at once.
 
     Parameters
     ----------
     engine : rows with class numbers; unlabeled ones are left out.
+    positives : class numbers that are +1 in turn.
     costs : d_i^2 of a row by its class, over its sample weight.
     lams : weights of the regularizer.
     bias : whether w has a bias.
-
-    Costs: 3 rounds, 2 passes, whatever the number of lams.
     """
-    positives = [1] if len(costs) == 2 else list(range(len(costs)))
-    engine.each(least_squares.set_squares, np.append(costs, 0.0))
-    rows = decompose_rows(engine, bias, positives)
-    spectrum = rows.spectrum
-    with one_blas_thread():
-        weights = np.stack([spectrum.weights(rows.moments, lam) for lam in lams])
-        sides = [spectrum.coordinates(rows.moments, lam) for lam in lams]
-    inverses = np.stack([1.0 / (spectrum.values + lam) for lam in lams])
 
-    loss, errors = engine.sum(
-        least_squares.leave_one_out, spectrum.vectors, inverses, weights, list(positives)
-    )
-    solutions = []
-    for number in range(len(lams)):
-        fitness = rows.total - np.add.reduce(np.square(sides[number]), axis=0)
-        solved = [
-            BinarySolution(w, float(value), 1, "converged")
-            for w, value in zip(weights[number].T, fitness, strict=True)
-        ]
-        loo = float(loss[number]) / rows.total, float(errors[number]) / rows.total
-        solutions.append(RLSCSolution(collect(engine, solved), *loo))
-    return solutions
+    State = RLSCModels
+    Result = RLSCModels
+
+    def __init__(
+        self,
+        engine: Engine,
+        positives: Sequence[int],
+        costs: np.ndarray,
+        lams: Sequence[float],
+        bias: bool,
+    ) -> None:
+        self._engine = engine
+        self._positives = positives
+        self._costs = costs
+        self._lams = [float(lam) for lam in lams]
+        one = len(self._lams) == 1
+        self.starting = f"lam {self._lams[0]:g}" if one else f"{len(self._lams)} values of lam"
+        self._bias = bias
+
+    def start(self) -> RLSCModels:
+        """Solve. Costs: 3 rounds, 2 passes, whatever the number of lams."""
+        engine, lams = self._engine, self._lams
+        engine.each(least_squares.set_squares, np.append(self._costs, 0.0))
+        rows = decompose_rows(engine, self._bias, self._positives)
+        spectrum = rows.spectrum
+        with one_blas_thread():
+            weights = np.stack([spectrum.weights(rows.moments, lam) for lam in lams])
+            sides = [spectrum.coordinates(rows.moments, lam) for lam in lams]
+        inverses = np.stack([1.0 / (spectrum.values + lam) for lam in lams])
+        loss, errors = engine.sum(
+            least_squares.leave_one_out, spectrum.vectors, inverses, weights, list(self._positives)
+        )
+        models = []
+        for number, lam in enumerate(lams):
+            values = rows.total - np.add.reduce(np.square(sides[number]), axis=0)
+            solved = [
+                BinarySolution(w, float(value), "converged", n_iter=1)
+                for w, value in zip(weights[number].T, values, strict=True)
+            ]
+            loo = float(loss[number]) / rows.total, float(errors[number]) / rows.total
+            models.append(RLSCModel(lam, solved, *loo))
+            self.report(lam=lam, objective=float(values.sum()), loo_error=loo[1], loo_loss=loo[0])
+        return RLSCModels(models)
+
+    def finish(self, state: RLSCModels) -> RLSCModels:
+        """Return all models."""
+        return state

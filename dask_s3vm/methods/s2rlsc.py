@@ -12,40 +12,34 @@ given labels the best w is known in closed form, which leaves the fitness
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.features.blas import one_blas_thread
-from dask_s3vm.methods.base import BinarySolution, History
-from dask_s3vm.methods.restarts import SearchSettings, search_pool
+from dask_s3vm.methods.base import BinarySolution, Start
+from dask_s3vm.methods.restarts import PoolSearch, RestartSearch, SearchSettings
 from dask_s3vm.methods.rlsc import Decomposed, decompose_rows
-from dask_s3vm.methods.sharded_search import search_shards
+from dask_s3vm.methods.run import HistoryRow, Record
+from dask_s3vm.methods.sharded_search import ShardSearch
+from dask_s3vm.numerics.linalg import one_blas_thread
 from dask_s3vm.problems import least_squares
-from dask_s3vm.problems.labels import Factor, Task, Window
+from dask_s3vm.problems.label_search import Factor, Task, Window
+from dask_s3vm.problems.label_search import window_of as window_of
 
 #: G up to this size is gathered and handed to the pool; a larger one stays in the shards.
 POOL_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
-class Placement:
-    """Where G is: "pool", "shards" or "auto", and the type of its numbers."""
-
-    where: str
-    dtype: str
-
-
-@dataclass(frozen=True, eq=False)
-class Labeled:
+class LabeledSolution(BinarySolution):
     """A binary solution, and the labels that it was found with.
 
     bits : labels of all rows by shard, one bit a row, 1 for positive; for the unlabeled rows.
+    sharded : whether the search worked in the shards.
     """
 
-    solution: BinarySolution
     bits: list[np.ndarray]
+    sharded: bool
 
 
 def prepare_rows(
@@ -62,26 +56,36 @@ def prepare_rows(
 
 
 class Projected:
-    """d_j^2 z_j^T U of the unlabeled rows, gathered when first asked for.
+    """Factors of the unlabeled rows: G for one lam at a time, from what is common to all.
 
-    G is that with its columns divided by (L + lam)^1/2, so that it is made once for every lam.
+    d_j^2 z_j^T U is gathered once for every lam; G is that with its columns divided by
+    (L + lam)^1/2. Only the last G is kept, so that memory does not grow with the number of lams.
     """
 
     def __init__(self, rows: Decomposed, dtype: str) -> None:
         self._rows = rows
         self._dtype = dtype
         self._gathered: np.ndarray | None = None
+        self._last: tuple[float, Factor] | None = None
+        self._lam_in_shards: float | None = None
 
-    def factor(self, lam: float) -> Factor:
+    def in_shards(self, lam: float, factor: np.ndarray) -> None:
+        """Have G for a lam in the shards. Costs: 1 round and 1 pass, unless it is there."""
+        if lam != self._lam_in_shards:
+            self._rows.engine.each(least_squares.keep_projected, factor, self._dtype)
+            self._lam_in_shards = lam
+
+    def gathered(self, lam: float) -> Factor:
         """G for a lam. Costs: 1 round and 1 pass the first time; n r numbers come to the client."""
         engine, spectrum = self._rows.engine, self._rows.spectrum
         if self._gathered is None:
-            args = spectrum.vectors, self._dtype
-            parts = engine.each(least_squares.project, *args)
+            parts = engine.each(least_squares.project, spectrum.vectors, self._dtype)
             self._gathered = np.concatenate(parts)
-        kept = spectrum.n_kept(lam)
-        scale = np.sqrt(spectrum.values[:kept] + lam).astype(self._dtype)
-        return Factor.of(self._gathered[:, :kept] / scale)
+        if self._last is None or self._last[0] != lam:
+            kept = spectrum.n_kept(lam)
+            scale = np.sqrt(spectrum.values[:kept] + lam).astype(self._dtype)
+            self._last = lam, Factor.of(self._gathered[:, :kept] / scale)
+        return self._last[1]
 
 
 class LabelSearch:
@@ -92,7 +96,8 @@ class LabelSearch:
     rows : what `prepare_rows` gave; all lams share it.
     lam : weight of the regularizer.
     n_free : number of unlabeled rows.
-    placement : where and as what G is kept.
+    sharded : whether G stays in the shards; "auto": if it is large.
+    dtype : type of the numbers of G.
     projected : of the same rows, if several searches share it.
     """
 
@@ -101,65 +106,56 @@ class LabelSearch:
         rows: Decomposed,
         lam: float,
         n_free: int,
-        placement: Placement,
+        sharded: bool | str,
+        dtype: str,
         projected: Projected | None = None,
     ) -> None:
         self._rows = rows
-        self._projected = projected or Projected(rows, placement.dtype)
+        self._projected = projected or Projected(rows, dtype)
         self._lam = lam
-        self._n_free = n_free
-        self._dtype = placement.dtype
         with one_blas_thread():
             self._factor = rows.spectrum.factor(lam)
-        size = n_free * self._factor.shape[1] * np.dtype(placement.dtype).itemsize
-        self.pooled = placement.where == "pool" or (
-            placement.where == "auto" and size <= POOL_BYTES
-        )
-        self._gathered: Factor | None = None
-        if not self.pooled:
-            rows.engine.each(least_squares.keep_projected, self._factor, self._dtype)
+        size = n_free * self._factor.shape[1] * np.dtype(dtype).itemsize
+        self.sharded = size > POOL_BYTES if isinstance(sharded, str) else sharded
 
     def run(
         self,
+        record: Record,
+        name: str,
+        about: HistoryRow,
         problem: int,
         window: Window,
         settings: SearchSettings,
-        about: dict[str, Any],
-        history: History,
-        name: str = "labels",
-        starts: dict[int, np.ndarray] | None = None,
-    ) -> Labeled:
+        start: Start | None = None,
+    ) -> LabeledSolution:
         """Search the labels of binary problem number `problem` and train on the best ones.
 
-        `about` goes into the rows of the history; `name` is that of the states kept; `starts`: see
-        `restarts.search_pool`.
+        A seed is a dict of labels, as bits, by restart; see `restarts.PoolSearch`.
         """
-        kept = history.kept(name)
-        if kept is not None:
-            return Labeled(BinarySolution(**kept["solution"]), kept["bits"])
-        rows, search = self._rows, f"{name}/search"
-        under_way = history.kept(search)
-        first = len(history.rows) if under_way is None else under_way["first"]
+        rows = self._rows
         with one_blas_thread():
             fixed = self._factor.T @ rows.moments[:, problem]
         task = Task(fixed, window, rows.total)
-        if self.pooled:
-            factor = self._collect()
-            best = search_pool(factor, task, settings, problem, about, history, search, starts)
-            bits = _spread_bits(rows.engine, best.bits, self._n_free)
-        else:
-            bits = search_shards(rows.engine, task, settings, problem, about, history, search)
-        found = Labeled(self._solve(bits, problem, len(history.rows) - first), bits)
-        history.keep(name, {"solution": vars(found.solution), "bits": bits})
-        return found
+        search = self._search(task, settings, problem, start)
+        found = record.run(f"{name}/search", search, about)
+        w, value = self._solve(found.bits, problem)
+        return LabeledSolution(
+            w, value, "converged", found.bits, self.sharded, n_iter=found.n_iter, seed=found.seed
+        )
 
-    def _collect(self) -> Factor:
-        """Gather G, once."""
-        if self._gathered is None:
-            self._gathered = self._projected.factor(self._lam)
-        return self._gathered
+    def _search(
+        self, task: Task, settings: SearchSettings, problem: int, start: Start | None
+    ) -> RestartSearch:
+        engine = self._rows.engine
+        if self.sharded:
+            self._projected.in_shards(self._lam, self._factor)
+            return ShardSearch(engine, task, settings, problem)
+        factor = self._projected.gathered(self._lam)
+        starts = {} if start is None or start.seed is None else start.seed
+        seeded = start is not None and start.seeded
+        return PoolSearch(engine, factor, task, settings, problem, starts, seeded)
 
-    def _solve(self, bits: list[np.ndarray], problem: int, n_restarts: int) -> BinarySolution:
+    def _solve(self, bits: list[np.ndarray], problem: int) -> tuple[np.ndarray, float]:
         """Train on labels (eq. 12), in full precision whatever the type of G. Costs: 1 round."""
         rows = self._rows
         (moments,) = rows.engine.sum(least_squares.label_moments, bits)
@@ -167,33 +163,14 @@ class LabelSearch:
         with one_blas_thread():
             w = rows.spectrum.weights(moments, self._lam)
             side = rows.spectrum.coordinates(moments, self._lam)
-        value = rows.total - float(np.add.reduce(np.square(side)))
-        return BinarySolution(w, value, n_restarts, "converged")
+        return w, rows.total - float(np.add.reduce(np.square(side)))
 
 
-def _spread_bits(engine: Engine, bits: np.ndarray, n_free: int) -> list[np.ndarray]:
-    """Labels of the unlabeled rows, which lie in row order, as labels of all rows by shard."""
-    labels = np.unpackbits(bits, count=n_free)
-    masks = engine.each(least_squares.free_bits)
-    spread, done = [], 0
-    for start, stop, mask in zip(
-        engine.layout.starts[:-1], engine.layout.starts[1:], masks, strict=True
-    ):
-        free = np.unpackbits(mask, count=stop - start).astype(bool)
-        whole = np.zeros(stop - start, dtype=np.uint8)
-        n_here = int(np.count_nonzero(free))
-        whole[free] = labels[done : done + n_here]
-        done += n_here
-        spread.append(np.packbits(whole))
-    return spread
-
-
-def label_array(engine: Engine, found: Labeled, others: bool) -> np.ndarray:
+def label_array(engine: Engine, found: LabeledSolution, others: bool) -> np.ndarray:
     """Labels of all rows, 0 and 1; with `others`, of rows of weight 0 by the model's output."""
     bits = found.bits
     if others:
-        w = found.solution.w
-        bits = engine.each(least_squares.complete_bits, bits, w)
+        bits = engine.each(least_squares.complete_bits, bits, found.w)
     sizes = np.diff(engine.layout.starts)
     return np.concatenate(
         [np.unpackbits(own, count=size) for own, size in zip(bits, sizes, strict=True)]

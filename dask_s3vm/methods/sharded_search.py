@@ -16,15 +16,21 @@ that any combination of proposals keeps it.
 """
 
 import time
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import History
-from dask_s3vm.methods.restarts import SearchSettings, report, restart_seeds, resumed_judge, settle
-from dask_s3vm.problems import sharded_labels as ops
-from dask_s3vm.problems.labels import Task
+from dask_s3vm.methods.restarts import (
+    Race,
+    RestartSearch,
+    Searched,
+    SearchSettings,
+    restart_seeds,
+)
+from dask_s3vm.problems import label_search as ops
+from dask_s3vm.problems.label_search import Task
 
 #: Restarts that advance together.
 BATCH = 10
@@ -45,38 +51,66 @@ class ShardedFound(NamedTuple):
     seconds: float
 
 
-def search_shards(
-    engine: Engine, task: Task, settings: SearchSettings, problem: int, about: dict[str, Any],
-    history: History, name: str = "search",
-) -> list[np.ndarray]:  # fmt: skip
-    """Run the restarts of one binary problem and return the labels of the best, by shard.
+@dataclass(frozen=True)
+class ShardRace(Race):
+    """A race whose restarts advance together, in batches."""
+
+    best: ShardedFound | None = None
+    waiting: dict[int, ShardedFound] = field(default_factory=dict)
+
+
+class ShardSearch(RestartSearch):
+    """Restarts on rows in shards; one outer iteration is one batch of them.
 
     Costs: a handful of rounds per sweep that a restart of the pool would make; in each, r numbers
     per restart to each group and from each shard.
+
+    Parameters
+    ----------
+    engine : the rows, whose G is in the shards.
+    task : what to search for.
+    settings : how; the population is always (1, 1).
+    problem : number of the binary problem, for the seeds.
     """
-    judge, first = resumed_judge(settings, history, name, ShardedFound)
-    seeds = restart_seeds(settings, problem)
-    for low in range(judge.judged, settings.n_restarts, BATCH):
-        if judge.over:
-            break
-        batch = _Batch(engine, task, seeds[low : low + BATCH])
-        best = None if judge.best is None else judge.best.fitness
+
+    State = ShardRace
+
+    def __init__(self, engine: Engine, task: Task, settings: SearchSettings, problem: int) -> None:
+        super().__init__(settings)
+        self._engine = engine
+        self._task = task
+        self._seeds = restart_seeds(settings, problem)
+
+    def start(self) -> ShardRace:
+        """Nothing is found yet."""
+        return ShardRace(self._settings.n_restarts, self._settings.patience)
+
+    def advance(self, state: ShardRace) -> ShardRace:
+        """Search to the end with the next restarts."""
+        low = state.judged
+        batch = Batch(self._engine, self._task, self._seeds[low : low + BATCH])
+        best = None if state.best is None else state.best.fitness
         for place, one in enumerate(batch.run(best)):
-            history.add(report(about, low + place, one))
-            judge.put(low + place, one)
-        history.keep(name, judge.state() | {"first": first})
-    settle(history, first, judge.judged)
-    return judge.best.bits
+            self._report(low + place, one)
+            state = state.with_result(low + place, one)
+        return state
+
+    def finish(self, state: ShardRace) -> Searched:
+        """Return the winner's labels."""
+        assert state.best is not None, "there is at least one restart"
+        assert state.best.bits is not None, "labels of what beats all before it come along"
+        self._judged = state.judged
+        return Searched(state.best.bits, state.judged, {})
 
 
-class _Batch:
+class Batch:
     """Some restarts that advance together."""
 
     def __init__(self, engine: Engine, task: Task, seeds: list[int]) -> None:
         self._engine = engine
         self._task = task
         self._seeds = seeds
-        #: F of the restarts after each round, for whom it may concern.
+        #: F of the restarts after each round
         self.trace: list[np.ndarray] = []
 
     def run(self, best: float | None) -> list[ShardedFound]:

@@ -18,56 +18,34 @@ then reads no row.
 """
 
 import math
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.methods.base import History
-from dask_s3vm.problems.dual import GIVEN, Certificate, DualProblem, Extremes
-from dask_s3vm.problems.kernel_dual import ColumnsOf, KernelCache, KernelDual
+from dask_s3vm.methods.base import ENDINGS, BinarySolution
+from dask_s3vm.methods.run import Method
+from dask_s3vm.parameters.methods import STARParameters
+from dask_s3vm.problems.dual import (
+    GIVEN,
+    Certificate,
+    ColumnsOf,
+    DualProblem,
+    Extremes,
+    KernelCache,
+    KernelDual,
+)
 from dask_s3vm.problems.sharded_dual import ShardedDual
 
-#: How a fit may end, from good to bad.
-ENDINGS = ("converged", "precision", "max_stages", "max_iter")
+#: Gap, as a part of the objective, at which stages before the last are left where a training takes
+#: rounds over the rows; on exact columns all are trained to `tol`.
+STAGE_GAP = 1e-2
 
-#: How classes are weighted; see `class_costs`.
-WEIGHTINGS = ("minority", "printed", "none")
-
-
-@dataclass(frozen=True)
-class StarSettings:
-    """Parameters of a fit: see `estimators.STARSVM`.
-
-    tol, stage_tol : gaps at which the last training and those before it stop.
-    """
-
-    confidence: float
-    tol: float
-    stage_tol: float
-    max_iter: int
-    max_stages: int | None
-    min_share: float = 0.0
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What self-training found.
-
-    labels : +1 or -1 of each row; 0 for rows of weight 0 without a label.
-    stages : stage in which a row got its label; 0 given, below 0 never.
-    ranking : label times the number of rows that had none before that stage (u_0 + 1 if given).
-    """
-
-    labels: np.ndarray
-    stages: np.ndarray
-    ranking: np.ndarray
-    certificate: Certificate
-    n_stages: int
-    termination: str
+#: min_share=None is 0 up to so many unlabeled rows, and beyond them this share.
+MANY_ROWS = 10_000
+MANY_SHARE = 0.01
 
 
 def class_costs(C: float, ratio: float, weighting: str) -> tuple[float, float]:
@@ -79,204 +57,165 @@ def class_costs(C: float, ratio: float, weighting: str) -> tuple[float, float]:
     return 2.0 * (1.0 - ratio) * C, 2.0 * ratio * C
 
 
-def keep_from(
-    problem: DualProblem, extremes: Extremes, n_assigned: int, n_unlabeled: int, min_share: float
-) -> float:
-    """1 - tau of Algorithm 1, or less, so that a share `min_share` of the rows is taken."""
-    keep = 1.0 - n_assigned / n_unlabeled
-    wanted = min(math.ceil(min_share * n_unlabeled), problem.n_waiting)
-    return min(keep, problem.confidence(wanted, extremes)) if wanted > 0 else keep
+@dataclass(frozen=True)
+class SelfTrainingState:
+    """Between two stages.
+
+    extremes : outputs of the rows that wait for a label; None when there are none.
+    n_unlabeled : rows that waited at the beginning.
+    stage : number of the last stage; 0 is the training on given labels.
+    before : rows that waited before each stage; one more than there are for given labels.
+    worst : the worst way in which a training ended.
+    last : how good the last solution is.
+    rows : the dual variables, when they were collected for a checkpoint.
+    """
+
+    extremes: Extremes | None
+    n_unlabeled: int
+    stage: int
+    before: list[int]
+    worst: str
+    last: Certificate
+    rows: Any = None
+
+    @property
+    def done(self) -> bool:
+        """Whether every row has a label."""
+        return self.extremes is None
 
 
-def self_train(
-    problem: DualProblem,
-    costs: tuple[float, float],
-    settings: StarSettings,
-    history: History,
-    positive: int,
-) -> Trained:
-    """Algorithm 2.
+@dataclass(frozen=True)
+class StarSolution(BinarySolution):
+    """What self-training found. `w` are weights, or an expansion by rows.
+
+    labels : +1 or -1 of each row; 0 for rows of weight 0 without a label.
+    stages : stage in which a row got its label; 0 given, below 0 never.
+    ranking : label times the number of rows that had none before that stage (u_0 + 1 if given).
+    gap : duality gap of the last training.
+    """
+
+    labels: np.ndarray
+    stages: np.ndarray
+    ranking: np.ndarray
+    gap: float
+
+
+class SelfTraining(Method[SelfTrainingState, StarSolution]):
+    """Algorithm 2, for one binary problem.
 
     Parameters
     ----------
     problem : rows with given labels in training, all others waiting.
     costs : (C+, C-).
-    settings : parameters.
-    history : takes one row per stage, numbered from 0: the training on given labels.
-    positive : class number, for the history.
+    parameters : see `estimators.STARSVM`.
     """
-    run = _Run(problem, settings, history, positive)
-    if not run.go_on():
-        run.begin()
-    while run.extremes is not None:
-        run.keep()
-        run.advance(costs, run.extremes)
-    return run.trained()
 
-
-class _Run:
-    """Self-training under way; kept between stages, not after every one of them."""
+    State = SelfTrainingState
+    Result = StarSolution
+    starting = "given labels"
+    costly = True  # dual variables are many
 
     def __init__(
-        self, problem: DualProblem, settings: StarSettings, history: History, positive: int
+        self, problem: DualProblem, costs: tuple[float, float], parameters: STARParameters
     ) -> None:
-        self.extremes: Extremes | None = None
         self._problem = problem
-        self._settings = settings
-        self._history = history
-        self._positive = positive
-        self._name = f"class {positive}/stages"
-        self._n_unlabeled = problem.n_waiting
-        self._tol = settings.stage_tol if problem.n_waiting else settings.tol
-        self._stage = 0
-        self._before = [self._n_unlabeled + 1]
-        self._worst = "converged"
-        self._last: Certificate
+        self._costs = costs
+        self._parameters = parameters
+        self._stage_tol = parameters.tol
+        if problem.takes_rounds:
+            self._stage_tol = max(parameters.tol, STAGE_GAP)
 
-    def begin(self) -> None:
+    def start(self) -> SelfTrainingState:
         """Train on the given labels."""
-        began = time.perf_counter()
-        self._solve(self._tol)
-        self._report((0, 0), 0.0, began)
+        n_unlabeled = self._problem.n_waiting
+        tol = self._stage_tol if n_unlabeled else self._parameters.tol
+        left, worst, last = self._solved("converged", tol)
+        state = SelfTrainingState(left, n_unlabeled, 0, [n_unlabeled + 1], worst, last)
+        self._report_stage(state, (0, 0), 0.0)
+        return state
 
-    def advance(self, costs: tuple[float, float], extremes: Extremes) -> None:
+    def advance(self, state: SelfTrainingState) -> SelfTrainingState:
         """Label some rows, and train again where that is needed."""
-        began = time.perf_counter()
-        problem, settings = self._problem, self._settings
-        self._stage += 1
-        self._before.append(problem.n_waiting)
-        assigned = self._n_unlabeled - problem.n_waiting
-        keep = keep_from(problem, extremes, assigned, self._n_unlabeled, settings.min_share)
-        above, below = keep * extremes.high, keep * extremes.low
-        if self._stage == settings.max_stages:
+        problem, parameters, extremes = self._problem, self._parameters, state.extremes
+        assert extremes is not None, "there are rows without a label"
+        stage, before, worst = state.stage + 1, [*state.before, problem.n_waiting], state.worst
+        share = self._keep_from(extremes, state.n_unlabeled)
+        above, below = share * extremes.high, share * extremes.low
+        if stage == parameters.max_stages:
             above, below = -np.inf, np.inf
-            self._worst = max(self._worst, "max_stages", key=ENDINGS.index)
-        weight = settings.confidence**self._stage
-        new = problem.accept(above, below, weight * costs[0], weight * costs[1], self._stage)
-        last = self._last
-        self._last = replace(last, primal=last.primal + new.loss, gap=last.gap + new.loss, steps=0)
+            worst = max(worst, "max_stages", key=ENDINGS.index)
+        weight = parameters.confidence**stage
+        new = problem.accept(above, below, weight * self._costs[0], weight * self._costs[1], stage)
+        last = state.last
+        last = replace(last, primal=last.primal + new.loss, gap=last.gap + new.loss, steps=0)
+        left: Extremes | None = new.left
         if not problem.n_waiting:
-            self._solve(settings.tol, fresh=True)
-        elif self._last.gap > self._tol * self._last.primal:
-            self._solve(self._tol)
-        else:
-            self.extremes = new.left
-        self._report(new[:2], 1.0 - keep, began)
+            left, worst, last = self._solved(worst, parameters.tol, fresh=True)
+        elif last.gap > self._stage_tol * last.primal:
+            left, worst, last = self._solved(worst, self._stage_tol)
+        state = SelfTrainingState(left, state.n_unlabeled, stage, before, worst, last)
+        self._report_stage(state, new[:2], 1.0 - share)
+        return state
 
-    def trained(self) -> Trained:
-        """What has been found."""
+    def finish(self, state: SelfTrainingState) -> StarSolution:
+        """Return weights and labels."""
         labels, stages = self._problem.labels()
-        size = np.append(self._before, 0)[np.maximum(stages, -1)]  # the last entry: never labeled
-        return Trained(labels, stages, labels * size, self._last, self._stage, self._worst)
+        size = np.append(state.before, 0)[np.maximum(stages, -1)]  # the last entry: never labeled
+        return StarSolution(
+            self._problem.solution(),
+            state.last.primal,
+            state.worst,
+            labels,
+            stages,
+            labels * size,
+            state.last.gap,
+        )
 
-    def keep(self) -> None:
-        """Keep the state, now and then: dual variables are many."""
-        if not self._history.due:
-            return
-        assert self.extremes is not None, "the last stage is behind"
-        began = time.perf_counter()
-        state = {
-            "problem": self._problem.state(),
-            "extremes": list(self.extremes),
-            "n_unlabeled": self._n_unlabeled,
-            "stage": self._stage,
-            "before": self._before.copy(),
-            "worst": self._worst,
-            "last": vars(self._last),
-        }
-        self._history.keep(self._name, state, began)
+    def collect(self, state: SelfTrainingState) -> SelfTrainingState:
+        """Fetch the dual variables. Costs: 1 round; some 40 bytes a row to the client."""
+        return replace(state, rows=self._problem.state())
 
-    def go_on(self) -> bool:
-        """Go on from a state that was kept, if there is one."""
-        kept = self._history.kept(self._name)
-        if kept is None:
-            return False
-        self._problem.go_on_from(kept["problem"])
-        self.extremes = Extremes(*kept["extremes"])
-        self._n_unlabeled, self._stage = kept["n_unlabeled"], kept["stage"]
-        self._before, self._worst = list(kept["before"]), kept["worst"]
-        self._last = Certificate(**kept["last"])
-        return True
+    def restore(self, state: SelfTrainingState) -> SelfTrainingState:
+        """Put the dual variables back."""
+        self._problem.resume_from(state.rows)
+        return replace(state, rows=None)
 
-    def _solve(self, tol: float, fresh: bool = False) -> None:
+    def progress(self, state: SelfTrainingState) -> tuple[str, float | None]:
+        """Number of the stage; how many there will be, nobody knows."""
+        return f"stage {state.stage + 1}", None
+
+    def _keep_from(self, extremes: Extremes, n_unlabeled: int) -> float:
+        """1 - tau of Algorithm 1, or less, so that the least share of the rows is taken."""
+        problem, least = self._problem, self._parameters.min_share
+        if least is None:
+            least = 0.0 if n_unlabeled <= MANY_ROWS else MANY_SHARE
+        share = 1.0 - (n_unlabeled - problem.n_waiting) / n_unlabeled
+        wanted = min(math.ceil(least * n_unlabeled), problem.n_waiting)
+        return min(share, problem.confidence(wanted, extremes)) if wanted > 0 else share
+
+    def _solved(
+        self, worst: str, tol: float, fresh: bool = False
+    ) -> tuple[Extremes | None, str, Certificate]:
         """Train, and look at the rows that wait."""
         problem = self._problem
-        self._last = problem.solve(tol, self._settings.max_iter, fresh=fresh)
-        self._worst = max(self._worst, self._last.termination, key=ENDINGS.index)
-        self.extremes = problem.score() if problem.n_waiting else None
+        last = problem.solve(tol, self._parameters.max_iter, fresh=fresh)
+        worst = max(worst, last.termination, key=ENDINGS.index)
+        return (problem.score() if problem.n_waiting else None), worst, last
 
-    def _report(self, counts: tuple[int, int], tau: float, began: float) -> None:
-        self._history.add(
-            {
-                "class": self._positive,
-                "stage": self._stage,
-                "tau": tau,
-                "n_positive": counts[0],
-                "n_negative": counts[1],
-                "n_waiting": self._problem.n_waiting,
-                "objective": self._last.primal,
-                "gap": self._last.gap,
-                "steps": self._last.steps,
-                "seconds": time.perf_counter() - began,
-            }
+    def _report_stage(self, state: SelfTrainingState, counts: tuple[int, int], tau: float) -> None:
+        self.report(
+            stage=state.stage,
+            tau=tau,
+            n_positive=counts[0],
+            n_negative=counts[1],
+            n_waiting=self._problem.n_waiting,
+            objective=state.last.primal,
+            gap=state.last.gap,
+            steps=state.last.steps,
         )
 
 
-#: Weights, or an expansion by rows; and what self-training found.
-Once = tuple[np.ndarray, Trained]
-
-
-def trained_once(history: History, positive: int, train: Callable[[], Once]) -> Once:
-    """Train a binary problem, unless that is done already."""
-    name = f"class {positive}"
-    kept = history.kept(name)
-    if kept is None:
-        weights, trained = train()
-        found = vars(trained) | {"certificate": vars(trained.certificate)}
-        history.keep(name, {"weights": weights, "trained": found})
-        return weights, trained
-    found = kept["trained"]
-    return kept["weights"], Trained(
-        **(found | {"certificate": Certificate(**found["certificate"])})
-    )
-
-
-def kernel_cache(columns_of: ColumnsOf, diagonal: np.ndarray) -> KernelCache:
-    """Keep kernel columns, for all classes."""
-    return KernelCache(columns_of, diagonal)
-
-
-def kernel_problem(
-    cache: KernelCache,
-    codes: np.ndarray,
-    weights: np.ndarray | None,
-    positive: int,
-    costs: tuple[float, float],
-) -> KernelDual:
-    """Make the problem of one class against the others, on kernel columns."""
-    target = np.where(codes < 0, 0, np.where(codes == positive, 1, -1))
-    cost = np.where(target > 0, *costs) * (1.0 if weights is None else weights)
-    return KernelDual(cache, target, cost, weights)
-
-
-def train_sharded(
-    engine: Engine,
-    class_costs: np.ndarray,
-    costs: tuple[float, float],
-    settings: StarSettings,
-    history: History,
-    positive: int,
-) -> tuple[np.ndarray, Trained]:
-    """Run `self_train` on rows in shards. Returns the weights, in internal order, too.
-
-    class_costs : cost of a row with a given label, by its class.
-    """
-    problem = ShardedDual(engine, positive, class_costs)
-    trained = self_train(problem, costs, settings, history, positive)
-    return problem.w, trained
-
-
-def earliest_class(trained: list[Trained]) -> np.ndarray:
+def earliest_class(trained: list[StarSolution]) -> np.ndarray:
     """Class of each row by section III-D; -1 for rows that no training labeled.
 
     The one whose training labeled it positive in the earliest stage; if none did, the one that
@@ -289,6 +228,46 @@ def earliest_class(trained: list[Trained]) -> np.ndarray:
     ranking = np.stack([one.ranking for one in trained]).astype(np.float64)
     ranking[order < order.max(axis=0)] = -np.inf
     return np.where(stages[0] < GIVEN, -1, ranking.argmax(axis=0))
+
+
+# One class against the others ---------------------------------------------------------------------
+
+
+class DualProblems(Protocol):
+    """Makes the dual problems of a fit."""
+
+    def of_class(self, positive: int, costs: tuple[float, float]) -> DualProblem:
+        """Make the problem of one class against the others, of (C+, C-)."""
+        ...
+
+
+class ShardedProblems:
+    """On rows, or features of rows, in shards."""
+
+    def __init__(self, engine: Engine, n_classes: int) -> None:
+        self._engine = engine
+        self._n_classes = n_classes
+
+    def of_class(self, positive: int, costs: tuple[float, float]) -> DualProblem:
+        """See `DualProblems`."""
+        by_class = np.full(self._n_classes, costs[1])
+        by_class[positive] = costs[0]
+        return ShardedDual(self._engine, positive, by_class)
+
+
+class ExactProblems:
+    """On columns of the exact kernel in this process, which all classes share."""
+
+    def __init__(self, engine: Engine, columns: ColumnsOf, diagonal: np.ndarray) -> None:
+        self._cache = KernelCache(columns, diagonal)
+        self._codes, self._weights = class_codes(engine)
+
+    def of_class(self, positive: int, costs: tuple[float, float]) -> DualProblem:
+        """See `DualProblems`."""
+        codes, weights = self._codes, self._weights
+        target = np.where(codes < 0, 0, np.where(codes == positive, 1, -1))
+        cost = np.where(target > 0, *costs) * (1.0 if weights is None else weights)
+        return KernelDual(self._cache, target, cost, weights)
 
 
 def class_codes(engine: Engine) -> tuple[np.ndarray, np.ndarray | None]:

@@ -23,14 +23,15 @@ and c is that share at least.
 """
 
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import History, TransductiveTask
-from dask_s3vm.methods.found_labels import FoundLabels
+from dask_s3vm.methods.base import BinaryTask
+from dask_s3vm.methods.labeling import FoundLabels, LabelingSolution
+from dask_s3vm.methods.run import Method
+from dask_s3vm.parameters.methods import SQPParameters
 from dask_s3vm.problems.label_sums import kernel_bounds, label_sums
 from dask_s3vm.problems.submodular import (
     SetFunction,
@@ -47,93 +48,98 @@ MORE = 2.0
 
 
 @dataclass(frozen=True)
-class SubmodularSettings:
-    """Parameters: see `estimators.SubmodularS3VM`.
-
-    cost : C*.
-    pick : "fewer" or "positive".
-    scheme : "exact", "greedi", or "auto": exact if the distinct rows fit.
-    max_bytes : size of distinct rows that may come together.
-    """
-
-    cost: float
-    center: bool
-    pick: str
-    scheme: str
-    max_bytes: int
-
-
-@dataclass(frozen=True)
 class PickedLabels(FoundLabels):
-    """Labels that greedy found.
+    """Labels that greedy found: state and result of a method that is one step.
 
     value : S of the set.
     proven : the part of the largest value that it is at least.
-    scheme : "exact" or "greedi".
+    sharded : whether shards picked first (GreeDi).
     """
 
     value: float
     proven: float
-    scheme: str
+    sharded: bool
+    done: bool = True
 
 
-def pick_labels(
-    engine: Engine, task: TransductiveTask, settings: SubmodularSettings, history: History
-) -> PickedLabels:
-    """Find labels for one binary problem; `task.costs` are C times the weights of the classes.
+@dataclass(frozen=True)
+class PickedSolution(LabelingSolution):
+    """A binary solution, and the labels that greedy found."""
 
-    `history` takes one row.
+    found: PickedLabels | None
+
+
+class GreedySearch(Method[PickedLabels, PickedLabels]):
+    """Labels of one binary problem.
+
+    Parameters
+    ----------
+    engine, task, cost : see `qp.LabelProgramSearch`.
+    parameters : see `estimators.SubmodularS3VM`.
+    max_bytes : size of distinct rows that may come together.
     """
-    began = time.perf_counter()
-    sums = label_sums(engine, task.positive, task.costs, settings.cost, settings.center)
-    n_picks = task.n_positive
-    swap = settings.pick == "fewer" and 2 * n_picks > task.n_unlabeled
-    if swap:
-        n_picks = task.n_unlabeled - n_picks
-    function = SetFunction(sums.swapped() if swap else sums, *kernel_bounds(engine, sums))
-    picking = picking_of(function)
-    scheme, keep = _scheme(engine, n_picks / task.n_unlabeled, settings)
-    exact = scheme == "exact"
-    items = gather_items(engine) if exact else gather_picked(engine, picking, keep)
-    used, computed = items.pick(picking, n_picks)
-    picks, raw = items.picked(used), items.sum(used, len(picking.q))
-    value = float(function.value(raw))
-    proven = float(proven_share(engine, function, raw, picks))
-    if exact:  # Theorem 2
-        proven = max(proven, 1.0 - 1.0 / math.e)
-    bits = bits_of_rows(engine, picks)
-    if swap:
-        bits, raw = [np.invert(part) for part in bits], sums.unlabeled - raw
-    found = PickedLabels(
-        bits,
-        sums.value(raw),
-        sums.direction(raw),
-        len(picks),
-        value,
-        proven,
-        scheme,
-    )
-    history.add(
-        {
-            "class": task.positive,
-            "event": scheme,
-            "objective": found.objective,
-            "value": value,
-            "proven": proven,
-            "distinct_rows": len(items.starts) - 1,
-            "picks": len(picks),
-            "gains_computed": computed,
-            "seconds": time.perf_counter() - began,
-        }
-    )
-    return found
 
+    State = PickedLabels
+    Result = PickedLabels
+    starting = "greedy picks"
 
-def _scheme(engine: Engine, ratio: float, settings: SubmodularSettings) -> tuple[str, float]:
-    """Which scheme, and the share of its rows that a shard picks; both follow from the data."""
-    if settings.scheme == "exact":
-        return "exact", 1.0
-    total = distinct_bytes(engine)
-    if settings.scheme == "auto" and total <= settings.max_bytes:
-        return "exact", 1.0
-    return "greedi", max(ratio, min(MORE * ratio, settings.max_bytes / max(total, 1), 1.0))
+    def __init__(
+        self,
+        engine: Engine,
+        task: BinaryTask,
+        cost: float,
+        parameters: SQPParameters,
+        max_bytes: int,
+    ) -> None:
+        self._engine = engine
+        self._task = task
+        self._cost = cost
+        self._parameters = parameters
+        self._max_bytes = max_bytes
+
+    def start(self) -> PickedLabels:
+        """Pick."""
+        engine, task, parameters = self._engine, self._task, self._parameters
+        sums = label_sums(engine, task.positive, task.costs, self._cost, parameters.center)
+        n_picks = task.n_positive
+        swap = parameters.pick == "fewer" and 2 * n_picks > task.n_unlabeled
+        if swap:
+            n_picks = task.n_unlabeled - n_picks
+        function = SetFunction(sums.swapped() if swap else sums, *kernel_bounds(engine, sums))
+        picking = picking_of(function)
+        sharded, share = self._where(n_picks / task.n_unlabeled)
+        items = gather_picked(engine, picking, share) if sharded else gather_items(engine)
+        used, computed = items.pick(picking, n_picks)
+        picks, raw = items.picked(used), items.sum(used, len(picking.q))
+        value = float(function.value(raw))
+        proven = float(proven_share(engine, function, raw, picks))
+        if not sharded:  # Theorem 2
+            proven = max(proven, 1.0 - 1.0 / math.e)
+        bits = bits_of_rows(engine, picks)
+        if swap:
+            bits, raw = [np.invert(part) for part in bits], sums.unlabeled - raw
+        objective = sums.value(raw)
+        self.report(
+            event="greedi" if sharded else "exact",
+            objective=objective,
+            set_value=value,
+            proven_share=proven,
+            distinct_rows=len(items.starts) - 1,
+            picks=len(picks),
+            gains_computed=computed,
+        )
+        return PickedLabels(bits, objective, sums.direction(raw), value, proven, sharded, n_iter=1)
+
+    def finish(self, state: PickedLabels) -> PickedLabels:
+        """Return the labels."""
+        return state
+
+    def _where(self, ratio: float) -> tuple[bool, float]:
+        """Whether shards pick first, and the share of its rows that one picks: from the data."""
+        sharded = self._parameters.sharded
+        if sharded is False:
+            return False, 1.0
+        total = distinct_bytes(self._engine)
+        if sharded == "auto" and total <= self._max_bytes:
+            return False, 1.0
+        return True, max(ratio, min(MORE * ratio, self._max_bytes / max(total, 1), 1.0))

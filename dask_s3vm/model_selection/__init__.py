@@ -1,4 +1,4 @@
-"""Choosing parameters with few labels: splits of the labeled rows, and searches on them."""
+"""Model selection with few labels: splits of the labeled rows, and parameter searches."""
 
 from dask_s3vm.model_selection._searches import S3VMGridSearchCV, S3VMRandomizedSearchCV
 from dask_s3vm.model_selection._splits import (

@@ -1,45 +1,77 @@
-"""Running the pieces of a search, side by side or one after the other."""
+"""Running the fits of a search.
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+The candidates of a search are divided into pieces: the candidates of one path (those that differ in
+`lam` alone) on one fold. All pieces whose rows are placed alike share the placed rows. Small rows
+are sent to every worker, and pieces run side by side; large rows stay in their shards, and pieces
+run one after the other, each on all workers.
+"""
+
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from dask_s3vm import _config
-from dask_s3vm.engine.pool import run_pool
+from dask_s3vm.engine.computing import run_pool
+from dask_s3vm.engine.shard import hold_out
 from dask_s3vm.estimators._base import LinearS3VM
 from dask_s3vm.estimators._paths import (
-    Resident,
+    OF_PLACING,
+    PlacedRows,
     Seeds,
-    goes_in_turn,
-    held_rows,
-    is_in_kernels,
+    SharedRows,
+    facts_of,
+    fit_models,
+    fit_path,
     placed_once,
+    shared_rows,
+    shares_path,
 )
-from dask_s3vm.features.columns import all_rows
-from dask_s3vm.model_selection._folds import Fold, Labeled
-from dask_s3vm.model_selection._pieces import (
-    Piece,
-    Score,
-    Shared,
-    quiet,
-    run_on,
-    run_one,
-    run_piece,
-)
-from dask_s3vm.model_selection._plan import pieces_of, placements
-from dask_s3vm.model_selection._scoring import Scoring
+from dask_s3vm.features.kernel_columns import all_rows
+from dask_s3vm.model_selection._results import Score, Scoring
+from dask_s3vm.model_selection._splits import Fold, Labeled
+from dask_s3vm.numerics.linalg import one_blas_thread
+
+#: State of `quiet`: the filters to restore, then one entry for each thread inside.
+_silenced: list[Any] = []
+_lock = threading.Lock()
+
+
+class Piece(NamedTuple):
+    """Numbers of the candidates that are fitted together on a fold."""
+
+    fold: int
+    candidates: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Job:
     """A search: its data, its candidates and its folds.
 
-    models : unfitted models by number of the candidate.
-    test_set : rows and labels to score on in place of held-out rows.
-    seeded, catch : see `Shared`.
+    Attributes
+    ----------
+    X, y, sample_weight : array
+        Arguments of `fit` of the search.
+    models : dict
+        Unfitted models by number of the candidate.
+    labeled : Labeled
+        The labeled rows.
+    folds : list of Fold
+        The splits.
+    test_set : tuple or None
+        Rows and labels to score on in place of held-out rows.
+    scoring : Scoring
+        The scorers.
+    seeded : bool
+        Whether a solution may be the seed of the next one, see `estimators._paths`.
+    catch : bool
+        Whether a failed fit is recorded rather than raised.
     """
 
     X: Any
@@ -54,7 +86,7 @@ class Job:
     catch: bool
 
     def pieces(self) -> list[list[Piece]]:
-        """All pieces, in groups that share placed rows."""
+        """Return all pieces, in groups that share placed rows."""
         return [
             pieces_of(self.models, numbers, len(self.folds), self.seeded)
             for numbers in placements(self.models)
@@ -62,21 +94,63 @@ class Job:
 
 
 class Result(NamedTuple):
-    """Scores of a piece, or of a part of one, and then the seeds for the rest of it."""
+    """Scores of a piece; of a part of a piece, with the seeds for its remaining candidates."""
 
     piece: Piece
     scores: list[Score]
     seeds: Seeds | None = None
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What all pieces of a group have in common; it is sent to each worker once.
+
+    Attributes
+    ----------
+    models, labeled, test_set, scoring, seeded, catch
+        See `Job`.
+    rows : object
+        The placed rows, without their engine; for estimators of other packages, (X, y).
+    held : SharedRows or None
+        The rows of the engine, if they are in this process.
+    """
+
+    models: dict[int, Any]
+    rows: Any
+    held: SharedRows | None
+    labeled: Labeled
+    test_set: tuple[Any, np.ndarray] | None
+    scoring: Scoring
+    seeded: bool
+    catch: bool
+
+    def on_test_rows(self, fold: Fold) -> tuple[Any, np.ndarray]:
+        """Return the rows and labels to score a fold on."""
+        if fold.test is None:
+            assert self.test_set is not None, "there is no fold and no test set"
+            return self.test_set
+        return _rows(self.labeled.X, fold.test), self.labeled.y[fold.test]
+
+    def on_train_rows(self, fold: Fold) -> tuple[Any, np.ndarray]:
+        """Return the labeled rows that a fold trains on, and their labels."""
+        inside = np.flatnonzero(~np.isin(self.labeled.numbers, fold.held_out))
+        return _rows(self.labeled.X, inside), self.labeled.y[inside]
+
+
 def run(
     job: Job, done: set[tuple[int, int]], seeds_of: Callable[[Piece], Seeds | None]
 ) -> Iterator[Result]:
-    """Run what is not done, and yield scores as they come.
+    """Run the pieces that are not done, and yield their scores as they finish.
 
-    done : (candidate, fold) that need not be run.
-    seeds_of : seeds that a piece has left which was not done when a search was stopped; without
-        them it is run as a whole.
+    Parameters
+    ----------
+    job : Job
+        The search.
+    done : set
+        Pairs (candidate, fold) that are done.
+    seeds_of : callable
+        Returns the saved seeds of a piece that was done in part when the search was stopped, or
+        None. Without seeds the whole piece is run again.
     """
     for group in job.pieces():
         missing = [
@@ -94,10 +168,10 @@ def _run_group(
 ) -> Iterator[Result]:
     """Place the rows once, and run pieces on them.
 
-    Rows of up to `s3vm.local-bytes` are sent to every worker, and pieces are independent tasks;
-    without a client threads of this process share them, or for methods that are not all kernels on
-    small data, one after the other is faster. More rows than that stay in their shards, over all
-    workers, and pieces use all of these one after the other.
+    Rows of up to `s3vm.local-bytes` are sent to every worker, and pieces are independent tasks.
+    Without a client, pieces run in threads of this process, or one after the other if the method
+    runs mostly outside kernels. Larger rows stay in their shards on all workers, and pieces run on
+    them one after the other.
     """
     guide = job.models[pieces[0].candidates[0]]
     if not isinstance(guide, LinearS3VM):
@@ -106,14 +180,14 @@ def _run_group(
     with quiet():
         placing = placed_once(guide, job.X, job.y, job.sample_weight)
         with placing as rows:
-            held = held_rows(rows)
+            held = shared_rows(rows)
             shared = _shared(job, pieces, replace(rows, engine=None), held)  # type: ignore[arg-type]
             if held is not None and held.nbytes <= _config.local_bytes():
                 yield from _side_by_side(shared, job.folds, pieces)
                 return
             for piece in pieces:
                 fold = job.folds[piece.fold]
-                if job.seeded and goes_in_turn(guide):
+                if job.seeded and guide.facts.takes_seeds and not guide.facts.shares_path:
                     yield from _in_turn(rows, shared, fold, piece, done, seeds_of(piece))
                 else:
                     scores = run_on(rows, shared, piece.fold, fold, piece.candidates)
@@ -121,14 +195,14 @@ def _run_group(
 
 
 def _in_turn(
-    rows: Resident,
+    rows: PlacedRows,
     shared: Shared,
     fold: Fold,
     piece: Piece,
     done: set[tuple[int, int]],
     seeds: Seeds | None,
 ) -> Iterator[Result]:
-    """Run a path candidate by candidate: on many rows each of them is worth to be kept."""
+    """Run a path candidate by candidate: on many rows the scores of each are worth saving."""
     left = piece.candidates
     if seeds is not None:
         left = tuple(one for one in left if (one, piece.fold) not in done)
@@ -139,9 +213,9 @@ def _in_turn(
 
 
 def _run_foreign(job: Job, pieces: list[Piece]) -> Iterator[Result]:
-    """Run pieces of an estimator of another package, which wants its rows in memory."""
+    """Run pieces of an estimator of another package, which needs its rows in memory."""
     if job.sample_weight is not None:
-        raise ValueError("sample_weight is for estimators of dask_s3vm")
+        raise ValueError("sample_weight is for estimators of dask_s3vm only")
     rows = job.X if hasattr(job.X, "iloc") else all_rows(job.X)
     shared = _shared(job, pieces, (rows, job.labeled.all_labels()), None)
     with quiet():
@@ -156,7 +230,154 @@ def _shared(job: Job, pieces: list[Piece], rows: Any, held: Any) -> Shared:
 
 def _side_by_side(shared: Shared, folds: list[Fold], pieces: list[Piece]) -> Iterator[Result]:
     jobs = [(piece.fold, folds[piece.fold], piece.candidates) for piece in pieces]
-    in_kernels = is_in_kernels(next(iter(shared.models.values())))
+    facts = facts_of(next(iter(shared.models.values())))
+    in_kernels = facts is not None and facts.in_kernels
     with closing(run_pool(run_piece, shared, jobs, in_kernels)) as results:
         for number, scores in results:
             yield Result(pieces[number], scores)
+
+
+def placements(models: dict[int, Any]) -> list[list[int]]:
+    """Group the candidates whose rows are placed alike; those of other packages are one group."""
+    return _grouped(models, lambda model: [repr(getattr(model, name, None)) for name in OF_PLACING])
+
+
+def pieces_of(
+    models: dict[int, Any], numbers: Sequence[int], n_folds: int, seeded: bool
+) -> list[Piece]:
+    """Divide candidates into pieces: paths of those that differ in lam alone, largest lam first."""
+    paths: list[list[int]] = []
+    alone = [number for number in numbers if not _on_path(models[number], seeded)]
+    others = {number: models[number] for number in numbers if number not in set(alone)}
+    for path in _grouped(others, _without_lam):
+        paths.append(sorted(path, key=lambda number: (-float(models[number].lam), number)))
+    paths += [[number] for number in alone]
+    return [Piece(fold, tuple(path)) for fold in range(n_folds) for path in paths]
+
+
+def _on_path(model: Any, seeded: bool) -> bool:
+    return shares_path(model, seeded)
+
+
+def _without_lam(model: Any) -> list[str]:
+    params = model.get_params(deep=False)
+    return [f"{name}={value!r}" for name, value in sorted(params.items()) if name != "lam"]
+
+
+def _grouped(models: dict[int, Any], key: Any) -> list[list[int]]:
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, model in models.items():
+        groups.setdefault(tuple(key(model)), []).append(number)
+    return list(groups.values())
+
+
+def run_piece(shared: Shared, number: int, fold: Fold, candidates: Sequence[int]) -> list[Score]:
+    """Run a piece as a task: in one thread, with its own state of the rows."""
+    with quiet(), _config.one_thread():
+        if shared.held is None:
+            return run_foreign(shared, number, fold, candidates)
+        engine = shared.held.engine()
+        try:
+            rows = replace(shared.rows, engine=engine)
+            with one_blas_thread():  # here once, rather than in every fit
+                return run_on(rows, shared, number, fold, candidates)
+        finally:
+            engine.close()
+
+
+def run_on(
+    rows: PlacedRows, shared: Shared, number: int, fold: Fold, candidates: Sequence[int]
+) -> list[Score]:
+    """Run a piece on the rows of an engine; held-out rows get weight 0."""
+    _hold_out(rows, fold)
+    models = [clone(shared.models[candidate]) for candidate in candidates]
+
+    def fit() -> None:
+        if len(models) > 1:
+            fit_models(models, rows, shared.seeded)
+        else:
+            models[0].fit(rows, None)
+
+    return _fit_and_score(fit, models, shared, number, fold, candidates)
+
+
+def run_one(
+    rows: PlacedRows, shared: Shared, number: int, fold: Fold, candidate: int, seeds: Seeds
+) -> list[Score]:
+    """Run one candidate of a path from the seeds of the previous one; updates the seeds."""
+    _hold_out(rows, fold)
+    model = clone(shared.models[candidate])
+    fit = lambda: fit_path([model], rows, None, seeds=seeds)  # noqa: E731
+    return _fit_and_score(fit, [model], shared, number, fold, [candidate])
+
+
+def run_foreign(shared: Shared, number: int, fold: Fold, candidates: Sequence[int]) -> list[Score]:
+    """Run a piece of an estimator of another package on a copy of the training rows."""
+    X, y = shared.rows
+    train = np.ones(len(y), dtype=bool)
+    train[fold.held_out] = False
+    inside = np.flatnonzero(train)
+    (candidate,) = candidates
+    model = clone(shared.models[candidate])
+    fit = lambda: model.fit(_rows(X, inside), y[inside])  # noqa: E731
+    return _fit_and_score(fit, [model], shared, number, fold, candidates)
+
+
+def _fit_and_score(
+    fit: Any, models: list[Any], shared: Shared, number: int, fold: Fold, candidates: Sequence[int]
+) -> list[Score]:
+    """Fit and score models; each candidate of a path gets an even share of the fit time."""
+    began = time.perf_counter()
+    try:
+        fit()
+    except Exception as error:
+        if not shared.catch:
+            raise
+        nothing = dict.fromkeys(shared.scoring.names, np.nan)
+        each = (time.perf_counter() - began) / len(models)
+        what = f"{type(error).__name__}: {error}"
+        train = nothing if shared.scoring.train else {}
+        return [Score(one, number, nothing, train, each, 0.0, what) for one in candidates]
+    each = (time.perf_counter() - began) / len(models)
+    found = []
+    for candidate, model in zip(candidates, models, strict=True):
+        began = time.perf_counter()
+        test = shared.scoring(model, *shared.on_test_rows(fold))
+        seconds = time.perf_counter() - began
+        train = {}
+        if shared.scoring.train:
+            train = shared.scoring(model, *shared.on_train_rows(fold))
+        found.append(Score(candidate, number, test, train, each, seconds))
+    return found
+
+
+def _hold_out(rows: PlacedRows, fold: Fold) -> None:
+    rows.engine.forget()
+    rows.engine.each(hold_out, fold.held_out)
+
+
+def _rows(X: Any, numbers: np.ndarray) -> Any:
+    return X.iloc[numbers] if hasattr(X, "iloc") else X[numbers]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Suppress the warnings of fits in all threads, while at least one thread is inside.
+
+    The warnings of hundreds of fits are of no use; the final fit warns. `warnings.catch_warnings`
+    alone is not thread-safe: the filters belong to the process, and the first thread to leave would
+    restore them for all.
+    """
+    with _lock:
+        if not _silenced:
+            _silenced.append(warnings.catch_warnings())
+            _silenced[0].__enter__()
+            warnings.simplefilter("ignore", UserWarning)
+        _silenced.append(None)
+    try:
+        yield
+    finally:
+        with _lock:
+            _silenced.pop()
+            if len(_silenced) == 1:
+                _silenced.pop().__exit__(None, None, None)

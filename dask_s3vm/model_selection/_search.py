@@ -1,4 +1,4 @@
-"""What searches have in common: score candidates, choose one, train it, and stand for it."""
+"""Base of the searches: score candidates, choose one, train it, and predict with it."""
 
 import time
 from abc import abstractmethod
@@ -13,21 +13,25 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dask_s3vm.estimators._base import LinearS3VM
-from dask_s3vm.estimators._paths import has_seeds, is_supervised, refit_path
+from dask_s3vm.estimators._paths import facts_of, refit_path
+from dask_s3vm.exceptions import warn
 from dask_s3vm.features.landmarks import take_rows
-from dask_s3vm.interrupts import interruptible, warn
-from dask_s3vm.model_selection._choice import best_candidate, check_choice
-from dask_s3vm.model_selection._folds import Fold, Labeled, folds_of, labeled_rows
-from dask_s3vm.model_selection._plan import pieces_of, placements
-from dask_s3vm.model_selection._progress import SearchProgress
-from dask_s3vm.model_selection._run import Job, run
-from dask_s3vm.model_selection._scoring import Scoring, is_multimetric, scoring_of
-from dask_s3vm.model_selection._store import Store, fingerprint_of
-from dask_s3vm.model_selection._table import results_table
+from dask_s3vm.interrupts import interruptible
+from dask_s3vm.model_selection._results import (
+    Scoring,
+    best_candidate,
+    check_choice,
+    is_multimetric,
+    results_table,
+    scoring_of,
+)
+from dask_s3vm.model_selection._run import Job, pieces_of, placements, run
+from dask_s3vm.model_selection._splits import Fold, Labeled, folds_of, labeled_rows
+from dask_s3vm.model_selection._store import SearchProgress, Store, fingerprint_of
 
 
 def _refitted(name: str) -> Callable[[Any], bool]:
-    """Whether the estimator, fitted or to be, has a method."""
+    """Return a check whether the estimator of a search, fitted or not, has a method."""
 
     def check(search: Any) -> bool:
         return hasattr(getattr(search, "best_estimator_", search.estimator), name)
@@ -54,7 +58,7 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
 
     @abstractmethod
     def _candidates(self) -> list[dict[str, Any]]:
-        """List the candidates."""
+        """Return the parameters of the candidates."""
 
     @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "S3VMSearch":
@@ -65,9 +69,9 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         X : array of shape (n, d)
             numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
         y : array of shape (n,), numpy or dask
-            Labels; `unlabeled` of the estimator marks rows without one.
+            Labels; `unlabeled` of the estimator marks rows without a label.
         sample_weight : array of shape (n,), numpy or dask, or None
-            Weights of the rows in training; scores are without weights.
+            Weights of the rows in training; scores are not weighted.
 
         Returns
         -------
@@ -79,7 +83,7 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         store = Store(self.checkpoint, lambda: self._fingerprint(job, candidates))
         progress = SearchProgress(self, candidates, len(job.folds), store.scores())
         for piece, found, seeds in run(job, store.done(), store.seeds):
-            store.keep(piece, found, seeds)
+            store.save(piece, found, seeds)
             progress.add(found)
         progress.close()
         self.n_splits_ = len(job.folds)
@@ -94,15 +98,17 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _job(self, candidates: list[dict[str, Any]], X: Any, y: Any, sample_weight: Any) -> Job:
-        """Check everything, and lay out the work."""
+        """Check the parameters and the data, and make the job."""
         own = isinstance(self.estimator, LinearS3VM)
         models = self._models(candidates)
         for model in models.values() if own else ():
             model._validate_params()
             model._check_kernel()
-            model.set_params(callbacks=None, verbose=False)  # these are for the final one
+            model.set_params(callbacks=None, verbose=False)  # only for the final fit
         unlabeled = getattr(self.estimator, "unlabeled", -1)
-        labeled = labeled_rows(X, y, unlabeled, is_supervised(self.estimator))
+        facts = facts_of(self.estimator)
+        supervised = facts is not None and facts.supervised
+        labeled = labeled_rows(X, y, unlabeled, supervised)
         if self.test_set is None:
             folds, test_set = folds_of(self.cv, labeled, unlabeled), None
         else:
@@ -115,14 +121,14 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         )
 
     def _models(self, candidates: list[dict[str, Any]]) -> dict[int, Any]:
-        """Unfitted models by number of the candidate."""
+        """Return unfitted models by number of the candidate."""
         return {
             number: clone(self.estimator).set_params(**clone(params, safe=False))
             for number, params in enumerate(candidates)
         }
 
     def _test_rows(self, X: Any, labeled: Labeled) -> tuple[Any, np.ndarray]:
-        """Rows and labels of `test_set`."""
+        """Return the rows and labels of `test_set`."""
         given = self.test_set
         if isinstance(given, (tuple, list)) and len(given) == 2:
             rows, labels = given
@@ -139,10 +145,11 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
             )
         free = np.setdiff1d(np.arange(labeled.n_rows), labeled.numbers)
         if len(free) == 0:
-            raise ValueError("test_set has labels of the unlabeled rows, but y has none of these")
+            raise ValueError("test_set has labels for unlabeled rows, but y has no unlabeled row")
         return take_rows(X, free), truth[free]
 
     def _fingerprint(self, job: Job, candidates: list[dict[str, Any]]) -> dict[str, str]:
+        """Return what identifies this search in a checkpoint."""
         params = self.estimator.get_params()
         facts = {
             "estimator": type(self.estimator).__name__,
@@ -167,7 +174,7 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         if not failed:
             return scores
         first = min(failed, key=lambda score: (score.candidate, score.fold))
-        what = f"{len(failed)} of {len(scores)} fits failed; the first one with {first.error}"
+        what = f"{len(failed)} of {len(scores)} fits failed, the first one with {first.error}"
         if len(failed) == len(scores):
             raise ValueError(f"all fits failed: {what}")
         warn(f"{what}; their scores are {self.error_score}", FitFailedWarning)
@@ -177,7 +184,7 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         return scores
 
     def _choose(self, candidates: list[dict[str, Any]]) -> None:
-        """Choose the best candidate, if that makes sense."""
+        """Set the attributes of the best candidate; there is none with several scores, no refit."""
         for name in ("best_index_", "best_score_", "best_params_", "best_estimator_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -193,10 +200,10 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Train the chosen candidate on all rows."""
         began = time.perf_counter()
-        walk = [self._final_model(number) for number in self._walk_to_best()]
-        model = walk[-1]
-        if len(walk) > 1:
-            refit_path(walk, X, y, sample_weight)
+        path = [self._final_model(number) for number in self._path_to_best()]
+        model = path[-1]
+        if len(path) > 1:
+            refit_path(path, X, y, sample_weight)
         else:
             model.fit(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
         self.best_estimator_ = model
@@ -204,14 +211,16 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
 
-    def _walk_to_best(self) -> list[int]:
-        """Candidates of larger lam whose seeds led to the best one, and that itself, last.
+    def _path_to_best(self) -> list[int]:
+        """Return the candidates of larger lam whose seeds led to the best one, and the best one.
 
-        A fit on its own may end elsewhere, and not have the score that it was chosen for.
+        Fitted alone, the best candidate might find another local minimum than the one that was
+        scored.
         """
         models = self._models(self.cv_results_["params"])
         best = self.best_index_
-        if not self.warm_path or not has_seeds(models[best]):
+        facts = facts_of(models[best])
+        if not self.warm_path or facts is None or not facts.takes_seeds:
             return [best]
         (group,) = [numbers for numbers in placements(models) if best in numbers]
         (path,) = [
@@ -229,7 +238,7 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_" if self.refit else "cv_results_")
         if not self.refit:
             raise AttributeError(
-                f"{type(self).__name__} was made with refit=False: there is no best_estimator_"
+                f"there is no best_estimator_: {type(self).__name__} was created with refit=False"
             )
         return self.best_estimator_
 
@@ -240,37 +249,37 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
 
     @property
     def n_features_in_(self) -> int:
-        """Columns of X."""
+        """Number of columns of X."""
         return int(self._best().n_features_in_)
 
     @property
     def transduction_(self) -> Any:
-        """Labels of the training rows, found by the best estimator."""
+        """Labels of the training rows found by the best estimator."""
         return self._best().transduction_
 
     @available_if(_refitted("predict"))
     def predict(self, X: Any) -> Any:
-        """Classes of rows, by the best estimator."""
+        """Return the classes of rows, by the best estimator."""
         return self._best().predict(X)
 
     @available_if(_refitted("decision_function"))
     def decision_function(self, X: Any) -> Any:
-        """Outputs for rows, by the best estimator."""
+        """Return the outputs of rows, by the best estimator."""
         return self._best().decision_function(X)
 
     @available_if(_refitted("predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes, by the best estimator."""
+        """Return the probabilities of the classes, by the best estimator."""
         return self._best().predict_proba(X)
 
     def score(self, X: Any, y: Any) -> float:
-        """Score of the best estimator, by the scorer that chose it."""
+        """Return the score of the best estimator, by the scorer that chose it."""
         scorers = self.scorer_ if isinstance(self.scorer_, dict) else {"score": self.scorer_}
         name = self.refit if isinstance(self.refit, str) else next(iter(scorers))
         return Scoring({name: scorers[name]})(self._best(), X, y)[name]
 
     def __sklearn_tags__(self) -> Any:
-        """Those of the estimator."""
+        """Return the tags of the estimator."""
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)
         tags.estimator_type = inner.estimator_type

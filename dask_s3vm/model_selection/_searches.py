@@ -1,4 +1,4 @@
-"""Searches over a grid, and over candidates drawn at random."""
+"""The searches: over a grid, and over candidates drawn at random."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -12,76 +12,76 @@ from dask_s3vm.model_selection._search import S3VMSearch
 class S3VMGridSearchCV(S3VMSearch):
     """Try all candidates of a grid, and choose by cross-validation on the labeled rows.
 
-    With few labels the choice must be honest about them: held-out rows are labeled rows, and every
-    unlabeled row is in each training part. Rows are taken in and placed once. A fold is a mask:
-    held-out rows get weight 0, which is as if they were not there. Candidates that differ in `lam`
-    alone share work (see `warm_path`). Rows of up to `s3vm.local-bytes` (32 MiB) go to every worker
-    of the current client, and each path on each fold is a task of its own; more rows stay in
-    shards, over all workers, and paths and folds use all of these one after the other. The scores
-    do not depend on which way it is, nor on the number of workers.
+    Held-out rows are labeled rows, and every training part has all unlabeled rows. The rows are
+    placed once. A fold is a mask: held-out rows get weight 0, which has the same effect as removing
+    them. Candidates that differ in `lam` alone share work (see `warm_path`). Rows of up to
+    `s3vm.local-bytes` (32 MiB) are sent to every worker of the current client, and each path on
+    each fold is one task; larger rows stay in shards on all workers, and paths and folds run on
+    them one after the other. The scores depend neither on this nor on the number of workers.
 
-    Works with scikit-learn's estimators too (`dask_s3vm.baselines`); these get copies of the rows.
+    Estimators of scikit-learn (`dask_s3vm.baselines`) work too; they get copies of the rows.
 
     Parameters
     ----------
-    estimator : an estimator of this package, or of another
-        Unfitted. Rows without a label are marked by its `unlabeled` (-1 where it has none).
+    estimator : estimator
+        Unfitted estimator of this package or another. Its `unlabeled` (-1 if it has none) marks
+        rows without a label.
     param_grid : dict, or list of dicts
-        For each parameter the values to try.
+        For each parameter, the values to try.
     scoring : str, callable, list, dict or None, default=None
-        scikit-learn's scorers, called with the held-out rows; None: `estimator.score`, accuracy.
+        Scorers of scikit-learn, called with the held-out rows; None: `estimator.score`, accuracy.
     refit : bool, str or callable, default=True
-        Whether to train the chosen candidate on all rows; with several scores, the name of the one
-        that chooses; or a function of `cv_results_` that gives the number of the candidate.
+        Whether to train the best candidate on all rows; with several scores, the name of the score
+        that chooses; or a function of `cv_results_` that returns the number of the candidate.
     cv : int, splitter, iterable or None, default=None
-        Folds: a number is `LabeledKFold(cv)`, None is 5. Of the splits of others, rows that are not
-        in the training part are masked, and scores are those of the labeled rows in the test part.
+        Folds: a number means `LabeledKFold(cv)`, None means 5. With other splitters, rows outside
+        the training part are masked, and the labeled rows of the test part are scored.
     test_set : (X, y), array of shape (n,) or None, default=None
         The *non-realistic* scenario of Gieseke et al.: candidates are trained on all rows and
-        judged on these rows, or, for an array of the true labels of all rows, on the unlabeled
-        ones. Scores are too good then: the test labels have chosen. For what a method could do,
-        not for what it will do. Not together with `cv`. Rows of a dask array stay lazy: score them
-        with `scoring=metrics.LazyScorer("accuracy")`.
+        scored on these rows or, given the true labels of all rows, on the unlabeled rows. The
+        scores are too optimistic then, as the test labels are used to choose: they show what a
+        method can achieve at best. Not together with `cv`. Rows of a dask array stay lazy: score
+        them with `scoring=metrics.LazyScorer("accuracy")`.
     warm_path : bool, default=True
-        Whether `TSVM`, `DAS3VM`, `QNS3VM` and `S2RLSC` may use what was found for one lam as a seed
-        for the next smaller one. They then find local minima that are as good, but not always
-        the same as a fit on its own: the scores depend on the set of candidates (never on their
-        order). False: every candidate as if it were fitted alone. `L2SVM` and `RLSC` have one
-        minimum, and share work in any case.
+        Whether `TSVM`, `DAS3VM`, `QNS3VM` and `S2RLSC` may use the solution for one lam as a seed
+        for the next smaller one. The local minima are as good then, but not always those of
+        independent fits: the scores depend on the set of candidates (never on their order). False:
+        every candidate is fitted as if alone. `L2SVM` and `RLSC` have one minimum, and always share
+        work.
     ties : {"first", "simplest"}, default="first"
-        Which candidate wins of several of equal mean score, of which there are many if labels are
-        few: the first in the grid; or the one of largest lam, then smallest C, lam_unlabeled and
-        C_unlabeled, then the first.
+        Which of several candidates with equal mean score is chosen; with few labels there are many.
+        "first": the first in the grid. "simplest": the one with the largest lam, then the smallest
+        C, lam_unlabeled and C_unlabeled, then the first.
     final_params : dict or None, default=None
-        Parameters of the final model alone, as `{"n_restarts": 50}`.
+        Parameters of the final model only, for example `{"n_restarts": 50}`.
     error_score : float or "raise", default=nan
         Score of a fit that fails.
     return_train_score : bool, default=False
         Whether to score the labeled training rows too.
     checkpoint : path or None, default=None
-        Directory in which scores are kept as they come. A search that was stopped goes on from
-        there; one of other data, candidates or folds is refused.
+        Directory in which scores are saved as they come. A search that was stopped resumes from
+        there; the directory of a search with other data, candidates or folds is refused.
     callbacks : callable, sequence of callables or None, default=None
         Called with a dict for each finished fit: candidate, fold, params, score, seconds, done,
         total.
     verbose : bool, default=False
-        Show a line of progress on standard error.
+        Show the progress on standard error.
 
     Attributes
     ----------
     cv_results_ : dict of ndarray
         As in scikit-learn: `params`, `param_*`, `split*_test_*`, `mean_test_*`, `std_test_*`,
-        `rank_test_*`, times. The time of a fit on a path is an even share of the path's.
+        `rank_test_*`, times. The time of a fit on a path is an even share of the time of the path.
     best_index_, best_params_, best_score_ : int, dict, float
-        The chosen candidate, and its mean score.
+        The best candidate, and its mean score.
     best_estimator_ : estimator
-        The chosen candidate, trained on all rows; `predict` and so on use it.
+        The best candidate, trained on all rows; `predict` and the like use it.
     refit_time_ : float
-        Seconds of that training.
+        Seconds of the training of `best_estimator_`.
     scorer_ : callable or dict
         The scorers.
     n_splits_ : int
-        Splits.
+        Number of splits.
     scenario_ : str
         "realistic", or "non-realistic" with a `test_set`.
     multimetric_ : bool
@@ -89,9 +89,9 @@ class S3VMGridSearchCV(S3VMSearch):
 
     Notes
     -----
-    What is done without labels is done once, on all rows: landmarks of a kernel are drawn from
-    all of them, and so is the width `sigma="scale"`. The share of positive rows, where
-    `positive_ratio` is None, comes from the labels of each training part.
+    What needs no labels is done once, on all rows: the landmarks of a kernel and the width
+    `sigma="scale"` come from all rows. The share of positive rows, if `positive_ratio` is None,
+    comes from the labels of each training part.
 
     Examples
     --------
@@ -149,13 +149,14 @@ class S3VMRandomizedSearchCV(S3VMSearch):
 
     Parameters
     ----------
-    estimator : an estimator of this package, or of another.
+    estimator : estimator
+        Unfitted estimator of this package or another.
     param_distributions : dict, or list of dicts
         For each parameter a list, or a distribution with a method `rvs`.
     n_iter : int, default=10
-        Candidates to draw.
+        Number of candidates to draw.
     random_state : int, RandomState or None, default=0
-        Draws them.
+        Seed of the draw.
     scoring, refit, cv, test_set, warm_path, ties, final_params, error_score, return_train_score, \
 checkpoint, callbacks, verbose : see `S3VMGridSearchCV`, also for the attributes.
 

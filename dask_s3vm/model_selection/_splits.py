@@ -1,8 +1,13 @@
-"""Splits of the labeled rows; every unlabeled row stays in each training part."""
+"""Splits of the labeled rows; all unlabeled rows are in every training part.
+
+The splitters work wherever scikit-learn takes one. In a search a split is a `Fold`: a few row
+numbers, never a copy of rows.
+"""
 
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,61 +21,69 @@ from sklearn.model_selection import (
     StratifiedShuffleSplit,
 )
 
-from dask_s3vm.interrupts import warn
+from dask_s3vm.estimators._rows import as_array, find_classes, plain_labels
+from dask_s3vm.exceptions import warn
+from dask_s3vm.features.landmarks import take_rows
 
-#: (row numbers to train on, row numbers held out), both ascending.
+#: (numbers of the training rows, numbers of the test rows), both ascending.
 Split = tuple[np.ndarray, np.ndarray]
 
 
 class LabeledSplitter(BaseCrossValidator):
-    """Base of splitters that cut up the labeled rows alone.
+    """Base of splitters of the labeled rows.
 
-    Training part: the other labeled rows and all unlabeled ones. Test part: labeled rows. Works
-    wherever scikit-learn takes a splitter, as long as it is given y with its marks.
+    The test part consists of labeled rows; the training part of all other labeled rows and all
+    unlabeled rows. `split` needs y, with its marks of unlabeled rows.
     """
 
     unlabeled: Any
 
     @abstractmethod
     def _splitter(self, labels: np.ndarray) -> Any:
-        """Make scikit-learn's splitter for the labels of the labeled rows."""
+        """Return scikit-learn's splitter for the labels of the labeled rows."""
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[Split]:
-        """Yield row numbers to train on and to test on.
+        """Yield the numbers of the training rows and of the test rows.
 
         Parameters
         ----------
-        X : array of shape (n, d); only its length is looked at, and it may be None.
-        y : array of shape (n,); `unlabeled` marks rows without a label.
-        groups : not used.
+        X : array of shape (n, d) or None
+            Rows; only their number is used.
+        y : array of shape (n,)
+            Labels; `unlabeled` marks rows without a label.
+        groups : object
+            Ignored.
         """
         y = self._checked(X, y)
         labeled = np.flatnonzero(self._is_labeled(y))
-        for held in self.test_parts(y[labeled]):
+        for test in self.test_parts(y[labeled]):
             mask = np.ones(len(y), dtype=bool)
-            mask[labeled[held]] = False
-            yield np.flatnonzero(mask), labeled[held]
+            mask[labeled[test]] = False
+            yield np.flatnonzero(mask), labeled[test]
 
     def test_parts(self, labels: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the test parts, as ascending positions among the labeled rows.
 
-        labels : those of the labeled rows, in order.
+        Parameters
+        ----------
+        labels : ndarray
+            Labels of the labeled rows, in order.
         """
-        for _, held in self._splitter(labels).split(labels, labels):
-            yield np.sort(held)
+        for _, test in self._splitter(labels).split(labels, labels):
+            yield np.sort(test)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of splits; of y with few labels it may be fewer than wanted."""
+        """Return the number of splits; if y has few labels it may be less than `n_splits`."""
         if y is None:
             return self._wanted()
         y = self._checked(X, y)
         labels = y[self._is_labeled(y)]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `split` says it
+            warnings.simplefilter("ignore")  # `split` warns
             return int(self._splitter(labels).get_n_splits(labels, labels))
 
     def _wanted(self) -> int:
-        """Number of splits where y is not known."""
+        """Return the number of splits without knowing y."""
         return int(self.n_splits)
 
     def _is_labeled(self, y: np.ndarray) -> np.ndarray:
@@ -80,9 +93,9 @@ class LabeledSplitter(BaseCrossValidator):
         return np.asarray(y != mark)
 
     def _checked(self, X: Any, y: Any) -> np.ndarray:
-        """Y as an array, with some labels."""
+        """Return y as an array; a y without any label is refused."""
         if y is None:
-            raise ValueError(f"{type(self).__name__} needs y, which tells the labeled rows")
+            raise ValueError(f"{type(self).__name__} needs y to know the labeled rows")
         y = np.asarray(y)
         if y.ndim != 1:
             raise ValueError(f"y must be 1-dimensional, got shape {y.shape}")
@@ -92,8 +105,8 @@ class LabeledSplitter(BaseCrossValidator):
             raise ValueError(f"y does not fit X: X has {X.shape[0]} rows, y has {len(y)} entries")
         if not self._is_labeled(y).any():
             raise ValueError(
-                f"y has no labeled row: every entry is {self.unlabeled!r}, the mark of rows "
-                "without a label"
+                f"y has no labeled row: every entry is {self.unlabeled!r}, the mark of unlabeled "
+                "rows"
             )
         return y
 
@@ -108,11 +121,12 @@ class LabeledKFold(LabeledSplitter):
     Parameters
     ----------
     n_splits : int, default=5
-        Folds. If a class has fewer labeled rows (with `stratify`; else if there are fewer labeled
-        rows at all), there are as many folds as that, with a warning: else some training part
-        would be without the class. A class of one labeled row is an error.
+        Number of folds. If a class has fewer labeled rows than that, there are as many folds as
+        labeled rows of the class, with a warning; otherwise the class would be missing in some
+        training part. A class with one labeled row is an error. Without `stratify`, the same
+        applies to the number of all labeled rows.
     stratify : bool, default=True
-        Whether each fold has its share of every class.
+        Whether each fold has about the same share of every class.
     shuffle : bool, default=True
         Whether to shuffle the labeled rows first.
     random_state : int, RandomState or None, default=0
@@ -168,8 +182,8 @@ class LabeledKFold(LabeledSplitter):
         whom = f"class {label!r} has" if self.stratify else "there are"
         if least < 2:
             raise ValueError(
-                f"{whom} {least} labeled row(s): it cannot be held out and trained on; wanted at "
-                "least 2" + (", or stratify=False" if self.stratify else "")
+                f"{whom} {least} labeled row(s): it cannot be both tested and trained on; wanted "
+                "at least 2" + (", or stratify=False" if self.stratify else "")
             )
         warn(
             f"{least} folds in place of n_splits={self.n_splits}: {whom} {least} labeled rows",
@@ -184,13 +198,13 @@ class LabeledShuffleSplit(LabeledSplitter):
     Parameters
     ----------
     n_splits : int, default=10
-        Splits.
+        Number of splits.
     test_size : float or int, default=0.2
-        Share, or number, of the labeled rows that are held out.
+        Share, or number, of the labeled rows in the test part.
     stratify : bool, default=True
-        Whether both parts have their share of every class.
+        Whether both parts have about the same share of every class.
     random_state : int, RandomState or None, default=0
-        Seed.
+        Seed of the draws.
     unlabeled : int, str or None, default=-1
         Mark of rows without a label.
     """
@@ -225,7 +239,7 @@ class LabeledShuffleSplit(LabeledSplitter):
 
 
 class LabeledLeaveOneOut(LabeledSplitter):
-    """Each labeled row held out in turn: as many splits as labels.
+    """Test on each labeled row in turn: as many splits as labeled rows.
 
     Parameters
     ----------
@@ -240,19 +254,109 @@ class LabeledLeaveOneOut(LabeledSplitter):
         classes, counts = np.unique(labels, return_counts=True)
         if counts.min() < 2:
             raise ValueError(
-                f"class {classes[counts.argmin()].item()!r} has 1 labeled row: it cannot be held "
-                "out and trained on; wanted at least 2"
+                f"class {classes[counts.argmin()].item()!r} has 1 labeled row: it cannot be "
+                "both tested and trained on; wanted at least 2"
             )
         return LeaveOneOut()
 
     def _wanted(self) -> int:
-        raise ValueError("LabeledLeaveOneOut needs y to tell the number of splits")
+        raise ValueError("LabeledLeaveOneOut needs y to know the number of splits")
+
+
+@dataclass(frozen=True)
+class Labeled:
+    """The labeled rows, which are few, in the memory of this process.
+
+    Attributes
+    ----------
+    X, y : array
+        The rows and their labels.
+    numbers : ndarray
+        Their numbers among all rows, ascending.
+    n_rows : int
+        Number of all rows.
+    mark : object
+        Mark of unlabeled rows.
+    """
+
+    X: Any
+    y: np.ndarray
+    numbers: np.ndarray
+    n_rows: int
+    mark: Any
+
+    def all_labels(self) -> np.ndarray:
+        """Return the labels of all rows, with marks of unlabeled rows."""
+        if len(self.numbers) == self.n_rows:
+            return self.y
+        whole = np.full(self.n_rows, self.mark)
+        kind = np.result_type(whole, self.y) if self.y.dtype.kind in "US" else self.y.dtype
+        whole = whole.astype(kind)
+        whole[self.numbers] = self.y
+        return whole
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A split.
+
+    Attributes
+    ----------
+    held_out : ndarray
+        Numbers of the rows that are not trained on, ascending.
+    test : ndarray or None
+        Positions of the test rows among the labeled rows; None: the test set of the search.
+    """
+
+    held_out: np.ndarray
+    test: np.ndarray | None
+
+
+def labeled_rows(X: Any, y: Any, unlabeled: Any, supervised: bool) -> Labeled:
+    """Gather the labeled rows.
+
+    Costs: all of y and the labeled rows are transferred to this process.
+    """
+    labels = plain_labels(y)
+    classes = find_classes(np.unique(labels), unlabeled, supervised)
+    numbers = np.flatnonzero(np.isin(labels, classes))
+    # a DataFrame keeps its column names
+    rows = X.iloc[numbers] if hasattr(X, "iloc") else take_rows(as_array(X), numbers)
+    mark = -1 if unlabeled is None else unlabeled
+    return Labeled(rows, labels[numbers], numbers, len(labels), mark)
 
 
 def splitter_of(cv: Any, unlabeled: Any) -> Any:
-    """What `cv` of a search means: None or a number of folds, a splitter, or the splits."""
+    """Return the splitter, or the splits, that `cv` of a search means."""
     if cv is None or isinstance(cv, Integral):
         return LabeledKFold(5 if cv is None else int(cv), unlabeled=unlabeled)
     if not isinstance(cv, str) and (hasattr(cv, "split") or np.iterable(cv)):
         return cv
     raise ValueError(f"cv must be None, a number of folds, a splitter or splits, got {cv!r}")
+
+
+def folds_of(cv: Any, labeled: Labeled, unlabeled: Any) -> list[Fold]:
+    """Return the folds that `cv` of a search means."""
+    cv = splitter_of(cv, unlabeled)
+    if isinstance(cv, LabeledSplitter):
+        folds = [Fold(labeled.numbers[test], test) for test in cv.test_parts(labeled.y)]
+    else:
+        splits = cv
+        if hasattr(cv, "split"):
+            splits = cv.split(np.zeros((labeled.n_rows, 1)), labeled.all_labels())
+        folds = [_fold(train, test, labeled) for train, test in splits]
+    if not folds:
+        raise ValueError(f"cv has no split: {cv!r}")
+    return folds
+
+
+def _fold(train: Any, test: Any, labeled: Labeled) -> Fold:
+    """Make a fold from the row numbers of any splitter; only labeled rows can be tested on."""
+    held_out = np.ones(labeled.n_rows, dtype=bool)
+    held_out[np.asarray(train)] = False
+    tested = np.zeros(labeled.n_rows, dtype=bool)
+    tested[np.asarray(test)] = True
+    inside = np.flatnonzero(tested[labeled.numbers])
+    if len(inside) == 0:
+        raise ValueError("cv has a split without a labeled row to test on; use LabeledKFold")
+    return Fold(np.flatnonzero(held_out), inside)

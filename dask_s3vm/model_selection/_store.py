@@ -1,8 +1,10 @@
-"""Scores that are kept in a directory as they come, so that a search can go on after a break."""
+"""The state of a search: scores saved in a directory, to resume from, and shown progress."""
 
 import hashlib
 import io
 import json
+import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -12,26 +14,31 @@ import numpy as np
 import scipy.sparse as sp
 
 from dask_s3vm._version import __version__
-from dask_s3vm.estimators._paths import Seed, Seeds
+from dask_s3vm.estimators._paths import Seeds
 from dask_s3vm.io.archive import write_atomically
-from dask_s3vm.model_selection._folds import Fold, Labeled
-from dask_s3vm.model_selection._pieces import Piece, Score
+from dask_s3vm.io.encoding import decode, encode
+from dask_s3vm.model_selection._results import Score
+from dask_s3vm.model_selection._run import Piece
+from dask_s3vm.model_selection._splits import Fold, Labeled
 
+#: File of the fingerprint of a search.
 _HEAD = "search.json"
 
 
 class Store:
-    """Scores so far; with a directory, one file there for each piece, and seeds of unfinished ones.
+    """Scores so far; saved in a directory, one file per piece, with the seeds of unfinished pieces.
 
     Parameters
     ----------
-    folder : the directory, made if it is not there; None to keep scores in memory alone.
-    fingerprint : says of which search the scores are; a directory of another one is refused.
+    folder : path or None
+        The directory, created if needed; None: scores are in memory only.
+    fingerprint : callable
+        Returns the fingerprint of the search; the directory of another search is refused.
     """
 
     def __init__(self, folder: Any, fingerprint: Callable[[], dict[str, str]]) -> None:
         self._folder = None if folder is None else Path(folder)
-        self._kept: dict[str, dict[int, Score]] = {}
+        self._pieces: dict[str, dict[int, Score]] = {}
         if self._folder is None:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -41,50 +48,57 @@ class Store:
         elif any(self._folder.iterdir()):
             raise ValueError(
                 f"checkpoint: {self._folder} is not empty and has no {_HEAD}; wanted an empty "
-                "directory, or that of the same search"
+                "directory, or the directory of the same search"
             )
         else:
             _write(head, json.dumps(fingerprint()).encode())
         for path in sorted(self._folder.glob("piece-*.json")):
             found = [Score(**row) for row in json.loads(path.read_text())]
-            self._kept[path.stem] = {score.candidate: score for score in found}
+            self._pieces[path.stem] = {score.candidate: score for score in found}
 
     def scores(self) -> list[Score]:
         """Return all scores."""
-        return [score for piece in self._kept.values() for score in piece.values()]
+        return [score for piece in self._pieces.values() for score in piece.values()]
 
     def done(self) -> set[tuple[int, int]]:
-        """(candidate, fold) of all scores."""
+        """Return the pairs (candidate, fold) of all scores."""
         return {(score.candidate, score.fold) for score in self.scores()}
 
-    def keep(self, piece: Piece, scores: list[Score], seeds: Seeds | None) -> None:
-        """Keep scores of a piece: a file is there as a whole or not at all.
+    def save(self, piece: Piece, scores: list[Score], seeds: Seeds | None) -> None:
+        """Save scores of a piece; each file is written completely or not at all.
 
-        seeds : for the rest of the piece, where there is one.
+        Parameters
+        ----------
+        piece : Piece
+            The piece.
+        scores : list of Score
+            New scores of the piece.
+        seeds : Seeds or None
+            Seeds for the remaining candidates of the piece, if it is run in parts.
         """
         name = _name(piece)
-        kept = self._kept.setdefault(name, {})
-        kept |= {score.candidate: score for score in scores}
+        saved = self._pieces.setdefault(name, {})
+        saved |= {score.candidate: score for score in scores}
         if self._folder is None:
             return
-        rows = [asdict(score) for score in kept.values()]
+        rows = [asdict(score) for score in saved.values()]
         if seeds is not None:
-            # first: scores without seeds are made again, seeds that are too new would be wrong
-            marks: dict[str, Any] = {f"done{candidate}": np.zeros(0) for candidate in kept}
+            # before the scores: if the search stops in between, `seeds` sees that they do not match
+            marks: dict[str, Any] = {f"done{candidate}": np.zeros(0) for candidate in saved}
             buffer = io.BytesIO()
             np.savez(buffer, **marks, **_arrays_of(seeds))
             _write(self._folder / f"{name}.npz", buffer.getvalue())
         _write(self._folder / f"{name}.json", json.dumps(rows).encode())
 
     def seeds(self, piece: Piece) -> Seeds | None:
-        """Seeds to go on with a piece, if those that were kept belong to its last score."""
+        """Return the seeds to resume a piece from; None if those saved do not match its scores."""
         name = _name(piece)
         if self._folder is None or not (self._folder / f"{name}.npz").exists():
             return None
         with np.load(self._folder / f"{name}.npz", allow_pickle=False) as found:
             arrays = dict(found)
-        belong = {int(key[4:]) for key in arrays if key.startswith("done")}
-        if belong != set(self._kept.get(name, {})):
+        done = {int(key[4:]) for key in arrays if key.startswith("done")}
+        if done != set(self._pieces.get(name, {})):
             return None
         return _seeds_of(arrays)
 
@@ -94,38 +108,36 @@ def _name(piece: Piece) -> str:
 
 
 def _arrays_of(seeds: Seeds) -> dict[str, Any]:
-    """Arrays by name: of DA a temperature beside."""
-    found: dict[str, Any] = {}
-    for positive, seed in seeds.items():
-        if isinstance(seed, Seed):
-            found[f"temperature{positive}"] = np.array(seed.temperature)
-            found[f"weights{positive}"] = seed.w
-        elif seed is not None:
-            found[f"weights{positive}"] = seed
-    return found
+    """Seeds as arrays by name, and a text that says how they belong together."""
+    arrays: dict[str, np.ndarray] = {}
+    text = json.dumps(encode(seeds, "seeds", arrays))
+    return {"seeds": np.array(text), **arrays}
 
 
 def _seeds_of(arrays: dict[str, np.ndarray]) -> Seeds:
-    seeds: Seeds = {}
-    for key, w in arrays.items():
-        if not key.startswith("weights"):
-            continue
-        positive = key.removeprefix("weights")
-        temperature = arrays.get(f"temperature{positive}")
-        seeds[int(positive)] = w if temperature is None else Seed(float(temperature), w)
-    return seeds
+    return decode(json.loads(str(arrays["seeds"])), arrays)
 
 
 def fingerprint_of(
     labeled: Labeled, rows: Any, weights: Any, folds: list[Fold], facts: dict[str, Any]
 ) -> dict[str, str]:
-    """Facts and hashes that tell one search from another.
+    """Return the facts and hashes that identify a search.
 
-    Rows in memory are hashed as a whole; of a dask array the labeled rows, which are at hand.
-    `facts` are what else the scores depend on.
+    All rows in memory are hashed; of a dask array, only the labeled rows.
+
+    Parameters
+    ----------
+    labeled : Labeled
+        The labeled rows.
+    rows, weights : array or None
+        Rows and weights in memory.
+    folds : list of Fold
+        The splits.
+    facts : dict
+        What else the scores depend on.
     """
     data = [labeled.X, labeled.y, labeled.numbers, np.array(labeled.n_rows), rows, weights]
-    splits = [part for fold in folds for part in (fold.held, fold.test)]
+    splits = [part for fold in folds for part in (fold.held_out, fold.test)]
     return {
         "version": __version__,
         "data": _digest(data),
@@ -134,8 +146,8 @@ def fingerprint_of(
     }
 
 
-def _compare(kept: dict[str, str], wanted: dict[str, str], folder: Path) -> None:
-    wrong = sorted(name for name in {*kept, *wanted} if kept.get(name) != wanted.get(name))
+def _compare(saved: dict[str, str], wanted: dict[str, str], folder: Path) -> None:
+    wrong = sorted(name for name in {*saved, *wanted} if saved.get(name) != wanted.get(name))
     if wrong:
         raise ValueError(
             f"checkpoint: {folder} is of another search, which differs in {', '.join(wrong)}; give "
@@ -165,3 +177,84 @@ def _arrays(part: Any) -> list[np.ndarray]:
         return [part.data, part.indices, part.indptr]
     array = np.asarray(part)
     return [array.astype(str) if array.dtype.kind == "O" else array]
+
+
+class SearchProgress:
+    """Calls the callbacks for every fit, and shows the fits done and the best candidate so far.
+
+    On a terminal it is one line that is overwritten, elsewhere a line for each update.
+
+    Parameters
+    ----------
+    search : S3VMSearch
+        The search, for its callbacks and `verbose`.
+    candidates : list of dict
+        Parameters of each candidate.
+    n_splits : int
+        Number of splits.
+    saved : list of Score
+        Scores from the checkpoint.
+    """
+
+    def __init__(
+        self, search: Any, candidates: list[dict[str, Any]], n_splits: int, saved: list[Score]
+    ) -> None:
+        given = search.callbacks
+        self._callbacks = [given] if callable(given) else list(given or [])
+        self._verbose = bool(search.verbose)
+        self._candidates = candidates
+        self._total = len(candidates) * n_splits
+        self._began = time.perf_counter()
+        self._scores = np.full((len(candidates), n_splits), np.nan)
+        self._is_done = np.zeros(self._scores.shape, dtype=bool)
+        for score in saved:
+            self._note(score)
+        if saved and self._verbose:
+            self._show(f"{len(saved)} of {self._total} fits are in the checkpoint")
+
+    def add(self, scores: list[Score]) -> None:
+        """Report finished fits."""
+        for score in scores:
+            self._note(score)
+            row = {
+                "candidate": score.candidate,
+                "fold": score.fold,
+                "params": self._candidates[score.candidate],
+                "score": _first(score),
+                "seconds": score.fit_time + score.score_time,
+                "done": int(self._is_done.sum()),
+                "total": self._total,
+            }
+            for callback in self._callbacks:
+                callback(row)
+        if self._verbose:
+            self._show(f"{self._is_done.sum()}/{self._total} fits{self._leader()}")
+
+    def close(self) -> None:
+        """Finish the line."""
+        if self._verbose and sys.stderr.isatty():
+            sys.stderr.write("\n")
+
+    def _note(self, score: Score) -> None:
+        self._scores[score.candidate, score.fold] = _first(score)
+        self._is_done[score.candidate, score.fold] = True
+
+    def _leader(self) -> str:
+        """Describe the best of the candidates that are done on all folds."""
+        complete = np.flatnonzero(self._is_done.all(axis=1))
+        means = self._scores[complete].mean(axis=1)
+        if len(complete) == 0 or np.isnan(means).all():
+            return ""
+        best = complete[np.nanargmax(means)]
+        facts = ", ".join(f"{name}={value!r}" for name, value in self._candidates[best].items())
+        return f"  best so far {np.nanmax(means):.4g}: {facts}"
+
+    def _show(self, text: str) -> None:
+        line = f"[{time.perf_counter() - self._began:7.1f} s] {text}"
+        sys.stderr.write(f"\r\x1b[2K{line}" if sys.stderr.isatty() else f"{line}\n")
+        sys.stderr.flush()
+
+
+def _first(score: Score) -> float:
+    """Return the first of several scores, which progress is about."""
+    return next(iter(score.test.values()))

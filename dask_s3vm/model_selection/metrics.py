@@ -1,8 +1,8 @@
-"""Scores from one pass over predictions, in memory or lazy.
+"""Scores of predictions in memory or in dask arrays, computed in one pass.
 
-scikit-learn's metrics gather dask arrays. These count, block by block, how often each class was
-predicted for each class, and need nothing else. As `scoring` of a search they suit a test set that
-is a dask array.
+The metrics of scikit-learn load whole dask arrays into memory. These count the pairs of true and
+predicted classes block by block. Use `LazyScorer` as `scoring` of a search whose test set is a dask
+array.
 """
 
 import itertools
@@ -17,7 +17,7 @@ __all__ = ["SCORES", "LazyScorer", "accuracy", "balanced_accuracy", "confusion_c
 
 
 def confusion_counts(y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Count pairs of a true and a predicted label.
+    """Count the pairs of a true and a predicted label.
 
     Parameters
     ----------
@@ -25,7 +25,10 @@ def confusion_counts(y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray]:
 
     Returns
     -------
-    (labels that occur, ascending; (k, k) counts, a row for each true label).
+    labels : ndarray of shape (k,)
+        Labels that occur, ascending.
+    counts : ndarray of shape (k, k)
+        Number of rows by true label (row) and predicted label (column).
 
     Costs: one computation of both; k^2 numbers from each block.
     """
@@ -42,9 +45,9 @@ def confusion_counts(y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _count_blocks(y_true: Any, y_pred: Any) -> Any:
-    """Count pairs of blocks that lie beside each other."""
+    """Count the pairs of corresponding blocks."""
     if not isinstance(y_pred, da.Array):
-        y_true, y_pred = y_pred, y_true  # the one with blocks is the one to follow
+        y_true, y_pred = y_pred, y_true  # the blocks are those of the dask array
         flip = True
     else:
         flip = False
@@ -76,21 +79,21 @@ def _count_pairs(y_true: np.ndarray, y_pred: np.ndarray) -> tuple[np.ndarray, np
 
 
 def accuracy(y_true: Any, y_pred: Any) -> float:
-    """Share of rows whose class is predicted."""
+    """Return the share of rows whose class is predicted correctly."""
     _, counts = confusion_counts(y_true, y_pred)
     return float(np.trace(counts) / counts.sum())
 
 
 def balanced_accuracy(y_true: Any, y_pred: Any) -> float:
-    """Mean over the classes of the share of their rows that are predicted."""
+    """Return the mean over the classes of the share of rows predicted correctly (recall)."""
     _, counts = confusion_counts(y_true, y_pred)
     sizes = counts.sum(axis=1)
-    there = sizes > 0
-    return float(np.mean(np.diagonal(counts)[there] / sizes[there]))
+    occurs = sizes > 0
+    return float(np.mean(np.diagonal(counts)[occurs] / sizes[occurs]))
 
 
 def f1(y_true: Any, y_pred: Any, positive: Any = None) -> float:
-    """2 hits / (predicted + true) of one class; without one, the mean over all of them."""
+    """Return F1 = 2 hits / (predicted + true) of the class `positive`; None: mean over classes."""
     labels, counts = confusion_counts(y_true, y_pred)
     each = 2.0 * np.diagonal(counts) / (counts.sum(axis=0) + counts.sum(axis=1))
     if positive is None:
@@ -111,7 +114,10 @@ SCORES: dict[str, Callable[..., float]] = {
 class LazyScorer:
     """A scorer `(model, X, y) -> score` for rows that may be a dask array.
 
-    name : "accuracy", "balanced_accuracy" or "f1_macro".
+    Parameters
+    ----------
+    name : {"accuracy", "balanced_accuracy", "f1_macro"}
+        The score.
     """
 
     def __init__(self, name: str) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from dask_s3vm.parameters.methods import METHODS, MethodFacts
 from dask_s3vm.plotting.style import (
     COLORS,
     GRAY,
@@ -18,15 +19,27 @@ from dask_s3vm.plotting.style import (
     tidy,
 )
 
-#: Columns of which one says how far the annealing is, and what they are called.
-_PATHS = {
-    "temperature": "temperature T",
-    "lam_unlabeled": "weight of unlabeled rows",
-    "level": "weight of unlabeled rows",
-}
+
+def facts_of(source: Any, method: str | None) -> MethodFacts:
+    """Facts of the method that made a history: the estimator's own, or those of a name."""
+    if method is None:
+        facts = getattr(source, "facts", None)
+        if isinstance(facts, MethodFacts):
+            return facts
+        raise TypeError(
+            "a history alone does not say which method made it: give the fitted estimator, or "
+            f"method=, one of {', '.join(sorted(METHODS))}"
+        )
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(sorted(METHODS))}; got {method!r}")
+    return METHODS[method].facts
 
 
-def plot_objective(source: Any, ax: Any = None) -> Any:
+def _name(facts: MethodFacts) -> str:
+    return facts.name or facts.estimator.split(":")[-1]
+
+
+def plot_objective(source: Any, ax: Any = None, *, method: str | None = None) -> Any:
     """Draw the objective over the time of the fit.
 
     Methods that raise the weight of the unlabeled rows raise the objective with it: a fall at one
@@ -37,13 +50,14 @@ def plot_objective(source: Any, ax: Any = None) -> Any:
     ----------
     source : fitted estimator, or its `history_`
     ax : matplotlib Axes or None
+    method : name of the method that made a `history_`, as the command line has it
 
     Returns
     -------
     Axes
     """
     rows = rows_of(source)
-    if any("fitness" in row for row in rows):
+    if facts_of(source, method).restarts:
         return _plot_restarts(rows, ax)
     groups = by_problem(rows, "objective")
     if not groups:
@@ -73,11 +87,11 @@ def plot_objective(source: Any, ax: Any = None) -> Any:
 
 
 def _plot_restarts(rows: list[Any], ax: Any) -> Any:
-    groups = by_problem(rows, "fitness")
+    groups = by_problem(rows, "objective")
     ax = tidy(axes(ax))
     for number, (problem, group) in enumerate(groups.items()):
         group = sorted(group, key=lambda row: row["restart"])
-        at, values = column(group, "restart"), column(group, "fitness")
+        at, values = column(group, "restart"), column(group, "objective")
         color, name = COLORS[number % len(COLORS)], name_of(problem, groups)
         ax.plot(at, values, ".", color=color, alpha=0.6, label=name or "a restart")
         best = np.minimum.accumulate(values)
@@ -88,7 +102,7 @@ def _plot_restarts(rows: list[Any], ax: Any) -> Any:
     return finish(ax)
 
 
-def plot_annealing(source: Any, ax: Any = None) -> Any:
+def plot_annealing(source: Any, ax: Any = None, *, method: str | None = None) -> Any:
     """Draw the annealing path: the objective, and the entropy of the labels where it is known.
 
     From left to right as the fit went: the temperature falls (DA), or the weight of the unlabeled
@@ -98,22 +112,24 @@ def plot_annealing(source: Any, ax: Any = None) -> Any:
     ----------
     source : fitted estimator, or its `history_`
     ax : matplotlib Axes or None
+    method : name of the method that made a `history_`, as the command line has it
         A second scale on the right is added for the entropy.
 
     Returns
     -------
     Axes
     """
-    rows = rows_of(source)
-    name = next((name for name in _PATHS if any(name in row for row in rows)), None)
-    groups = {} if name is None else by_problem([r for r in rows if r.get(name, 0) > 0], name)
-    if name is None or not groups:
-        raise ValueError(
-            f"the history has none of the columns {', '.join(_PATHS)}: there is no path to draw"
-        )
+    rows, facts = rows_of(source), facts_of(source, method)
+    axis = facts.axis
+    if axis is None:
+        raise ValueError(f"{_name(facts)} does not anneal: there is no path to draw")
+    name = axis.column
+    groups = by_problem([row for row in rows if row.get(name, 0) > 0], name)
+    if not groups:
+        raise ValueError(f"no row of the history has a {name} above 0: there is no path to draw")
     ax = tidy(axes(ax))
     ax.set_xscale("log")
-    has_entropy = any("entropy" in row for row in rows)
+    has_entropy = "entropy" in facts.columns
     right = ax.twinx() if has_entropy else None
     for number, (problem, group) in enumerate(groups.items()):
         rests = list({row[name]: row for row in group}.values())  # the last row of each
@@ -123,9 +139,9 @@ def plot_annealing(source: Any, ax: Any = None) -> Any:
         if right is not None:
             style = {"color": ORANGE if len(groups) == 1 else color, "ls": "--", "marker": "s"}
             right.plot(at, column(rests, "entropy"), ms=3, lw=1, **style)
-    ax.set_xlabel(_PATHS[name])
+    ax.set_xlabel(axis.label)
     ax.set_ylabel("objective")
-    if name == "temperature":
+    if axis.falls:
         ax.invert_xaxis()
     if right is not None:
         right.set_ylabel("mean entropy of the labels (dashed)")
@@ -136,7 +152,7 @@ def plot_annealing(source: Any, ax: Any = None) -> Any:
     return finish(ax)
 
 
-def plot_switches(source: Any, ax: Any = None) -> Any:
+def plot_switches(source: Any, ax: Any = None, *, method: str | None = None) -> Any:
     """Draw how many pairs of labels switched at each level.
 
     For DA, whose labels switch in the descent at the end only, at each of its steps.
@@ -145,17 +161,18 @@ def plot_switches(source: Any, ax: Any = None) -> Any:
     ----------
     source : fitted estimator, or its `history_`
     ax : matplotlib Axes or None
+    method : name of the method that made a `history_`, as the command line has it
 
     Returns
     -------
     Axes
     """
-    rows = rows_of(source)
-    if "switches" not in rows[0]:
-        raise ValueError("the history has no column switches: this method switches no labels")
+    rows, facts = rows_of(source), facts_of(source, method)
+    if "switches" not in facts.columns:
+        raise ValueError(f"{_name(facts)} switches no labels: nothing to draw")
     rows = [row for row in rows if row.get("event") != "anneal"]
     groups = by_problem(rows, "switches")
-    by_level = any("level" in row for row in rows)
+    by_level = "level" in facts.columns
     ax = tidy(axes(ax))
     ax.grid(False, axis="x")
     levels = sorted({row["level"] for row in rows if row["level"] > 0}) if by_level else []

@@ -1,11 +1,11 @@
-"""What all pictures have in common: axes, colors, and history in columns."""
+"""Axes and colors of all pictures, and access to the rows and columns of a history."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-#: Colors that people who see few can tell apart (Okabe & Ito).
+#: Colors that people with a color vision deficiency can tell apart (Okabe & Ito).
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9",
 )  # fmt: skip
@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 
 def axes(ax: Any = None) -> Any:
-    """Return the Axes to draw on: the one given, or that of a new figure."""
+    """Return the given Axes, or those of a new figure."""
     if ax is None:
         try:
             import matplotlib.pyplot as plt
@@ -29,7 +29,7 @@ def axes(ax: Any = None) -> Any:
 
 
 def tidy(ax: Any) -> Any:
-    """Give an Axes the looks of all; returns it."""
+    """Apply the common style to Axes; returns them."""
     ax.grid(True, color="#dddddd", linewidth=0.6)
     ax.set_axisbelow(True)
     for side in ("top", "right"):
@@ -38,7 +38,7 @@ def tidy(ax: Any) -> Any:
 
 
 def rows_of(source: Any) -> list[Row]:
-    """Rows of a history, given as such or by an estimator that has one."""
+    """Return the rows of a history, or of the history of a fitted estimator."""
     rows = getattr(source, "history_", source)
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise TypeError(f"wanted a fitted estimator or its history_, got a {type(source).__name__}")
@@ -49,7 +49,7 @@ def rows_of(source: Any) -> list[Row]:
 
 
 def by_problem(rows: Iterable[Row], wanted: str) -> dict[Any, list[Row]]:
-    """Rows that have a column, by class (or split) in the order in which these turn up."""
+    """Group the rows that have the column `wanted` by class (or split), in order of occurrence."""
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         if row.get(wanted) is not None:
@@ -58,17 +58,17 @@ def by_problem(rows: Iterable[Row], wanted: str) -> dict[Any, list[Row]]:
 
 
 def column(rows: Iterable[Row], name: str) -> np.ndarray:
-    """One column as numbers."""
+    """Return a column as numbers."""
     return np.array([row[name] for row in rows], dtype=np.float64)
 
 
 def name_of(problem: Any, groups: Mapping[Any, Any]) -> str | None:
-    """Return the words for a legend, where there are several problems."""
+    """Return the name of a problem in the legend; None if there is only one problem."""
     return f"class {problem}" if len(groups) > 1 else None
 
 
 def finish(ax: Any) -> Any:
-    """Add a legend if there is something to explain; returns the Axes."""
+    """Add a legend if anything has a label; returns the Axes."""
     handles, _ = ax.get_legend_handles_labels()
     if handles:
         ax.legend(frameon=True, framealpha=0.8, edgecolor="none", fontsize="small")
@@ -76,6 +76,6 @@ def finish(ax: Any) -> Any:
 
 
 def scale_to(ax: Any, values: np.ndarray) -> None:
-    """Take a logarithmic scale where values go over more than an order and a half."""
+    """Use a logarithmic scale if the values span more than a factor of 30."""
     if len(values) and values.min() > 0 and values.max() > 30 * values.min():
         ax.set_yscale("log")

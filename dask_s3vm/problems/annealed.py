@@ -1,4 +1,4 @@
-"""Rows without a label that are +1 with a probability: the problem inside DA (section 1.4).
+"""Unlabeled rows that are +1 with a probability: the problem of deterministic annealing (1.4).
 
     F(w, p) = 1/2 sum_lab c_i max(0, 1 - y_i o_i)^2 + lam/2 |w|^2
         + c_u/2 sum_unl [p_j max(0, 1 - o_j)^2 + (1 - p_j) max(0, 1 + o_j)^2] - T/2 mean_unl H(p_j)
@@ -9,14 +9,15 @@ with H the entropy and mean p = r (Sindhwani & Keerthi, eq. 1.6). For given w th
     p_j = 1 / (1 + exp((g_j - nu) / T)),    g_j = lam_u [max(0, 1 - o_j)^2 - max(0, 1 + o_j)^2]
 
 so that F_T(w) = min_p F(w, p) is a smooth function of w alone, and its gradient is that of F(., p)
-at these p. Its stationary points are those at which the paper's alternation of p and w rests.
+at these p. Its stationary points are the fixed points of the paper's alternation between p and w.
 
-Row state in a shard: `target` (0 where unlabeled), `cost`, `outputs0`, `odds`, (1 - p) / p at a
-certain nu, and `pulls`, the slope of the loss by output. The last three are made anew by each
-evaluation.
+Row state in a shard: `target` (0 where unlabeled), `cost`, `outputs0`, `odds` (1 - p) / p at some
+nu, and `pulls`, half the derivative of the loss by the output. Each evaluation overwrites the last
+three.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,25 +26,23 @@ import numpy as np
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels import annealing, passes
-from dask_s3vm.problems.l2svm import row_costs
-from dask_s3vm.problems.quadratic import kept, weighted_squares
+from dask_s3vm.kernels import passes, smooth
+from dask_s3vm.problems.hinge import row_array, row_costs, weighted_squares
 from dask_s3vm.problems.transductive import set_known_targets
-from dask_s3vm.solvers.root import increasing_root
 
-#: A factor of exp of this on the odds still leaves those that matter between 0 and infinity.
-NEAR = 300.0
+#: Largest |change of nu| / T that scales stored odds: beyond, they are recomputed.
+MAX_LOG_FACTOR = 300.0
 
-#: Mean p is r up to this part of the smaller class.
+#: Tolerance of mean p = r, as a part of min(r, 1 - r).
 BALANCE = 1e-9
 
 
 @dataclass(frozen=True)
 class AnnealedPoint:
-    """A place w at a temperature.
+    """A point w at a temperature.
 
     value, gradient : of F_T.
-    nu : the multiplier; a good guess for the next point.
+    nu : the multiplier; a good start for the next point.
     entropy : mean entropy of p.
     objective : the transductive objective, each unlabeled row on the side of its own output.
     """
@@ -87,15 +86,17 @@ class AnnealedProblem:
         engine.each(set_costs, np.append(costs, lam_u / unlabeled_weight))
 
     def evaluate(self, w: np.ndarray, temperature: float, nu: float) -> AnnealedPoint:
-        """Value and gradient, with the multiplier looked for from `nu` on.
+        """Value and gradient; the search for the multiplier starts at `nu`.
 
-        Costs: 4 rounds as a rule, 1 pass over the rows; d + 1 numbers to and from each group.
+        Costs: usually 4 rounds, 1 pass over the rows; d + 1 numbers to and from each group.
         """
         scale = self._lam_u, temperature
-        first = self._engine.sum(look, w, self._bias, *scale, nu)
+        first = self._engine.sum(set_outputs_and_odds, w, self._bias, *scale, nu)
         nu, base = self._multiplier(first, temperature, nu)
         factor = math.exp((base - nu) / temperature)
-        gradient, loss, entropy, own_side = self._engine.sum(pull, self._bias, factor, *scale, nu)
+        gradient, loss, entropy, own_side = self._engine.sum(
+            annealed_gradient, self._bias, factor, *scale, nu
+        )
         entropy /= self._lam_u
         regularizer = 0.5 * self.lam * float(np.add.reduce(w * w))
         return AnnealedPoint(
@@ -110,18 +111,18 @@ class AnnealedProblem:
     def _multiplier(
         self, first: tuple[Any, ...], temperature: float, start: float
     ) -> tuple[float, float]:
-        """nu with mean p = r, by a safeguarded Newton iteration, and the nu that odds are kept for.
+        """Return (nu with mean p = r, nu of the stored odds), by a safeguarded Newton iteration.
 
-        `first` are the sums at `start`.
+        `first` has the sums at `start`.
         """
         base = start
 
         def excess(nu: float) -> tuple[float, float]:
             nonlocal base
             sums = first
-            if abs(nu - base) > NEAR * temperature:
+            if abs(nu - base) > MAX_LOG_FACTOR * temperature:
                 base = nu
-                sums = self._engine.sum(look_again, self._lam_u, temperature, nu)
+                sums = self._engine.sum(set_odds, self._lam_u, temperature, nu)
             elif nu != start:
                 sums = self._engine.sum(belief_sums, math.exp((base - nu) / temperature))
             total, slope = sums
@@ -131,15 +132,15 @@ class AnnealedProblem:
         return increasing_root(excess, start, temperature, tol), base
 
     def diagonal(self) -> np.ndarray:
-        """Diagonal of the Hessian where all rows are inside the margin, as they are at w = 0.
+        """Diagonal of the Hessian if all rows are inside the margin, as they are at w = 0.
 
         Costs: 1 round, 1 pass over the rows.
         """
-        (total,) = self._engine.sum(squares, self._bias)
+        (total,) = self._engine.sum(weighted_column_squares, self._bias)
         return total + self.lam
 
 
-# Operations on one shard --------------------------------------------------------------------
+# Operations on one shard ----------------------------------------------------------------------
 
 
 @operation(sets="costs")
@@ -149,36 +150,36 @@ def set_costs(shard: Shard, costs: np.ndarray) -> None:
 
 
 @operation(sets="odds", reads=["targets", "costs"])
-def look(
+def set_outputs_and_odds(
     shard: Shard, w: np.ndarray, bias: float, lam_u: float, temperature: float, nu: float
 ) -> tuple[Any, ...]:
-    """Outputs, and odds for nu; (sum of c p, sum of c p (1 - p))."""
-    outputs = kept(shard, "outputs0", np.float64)
+    """Compute outputs at w and odds for nu; (sum of c p, sum of c p (1 - p))."""
+    outputs = row_array(shard, "outputs0", np.float64)
     passes.outputs_of(shard.rows, shard.n_rows, shard.pair(w), bias, outputs)
-    return look_again(shard, lam_u, temperature, nu)
+    return set_odds(shard, lam_u, temperature, nu)
 
 
 @operation(changes="odds")
-def look_again(shard: Shard, lam_u: float, temperature: float, nu: float) -> tuple[Any, ...]:
-    """Odds for another nu; (sum of c p, sum of c p (1 - p))."""
-    odds = kept(shard, "odds", np.float64)
-    annealing.set_odds(shard.state["outputs0"], lam_u, temperature, nu, odds)
+def set_odds(shard: Shard, lam_u: float, temperature: float, nu: float) -> tuple[Any, ...]:
+    """Recompute the odds for another nu; (sum of c p, sum of c p (1 - p))."""
+    odds = row_array(shard, "odds", np.float64)
+    smooth.set_odds(shard.state["outputs0"], lam_u, temperature, nu, odds)
     return belief_sums(shard, 1.0)
 
 
 @operation(reads=["odds"])
 def belief_sums(shard: Shard, factor: float) -> tuple[Any, ...]:
     """(sum of c p, sum of c p (1 - p)) with the odds times a factor."""
-    return annealing.belief_sums(shard.codes, shard.state["cost"], shard.state["odds"], factor)
+    return smooth.belief_sums(shard.codes, shard.state["cost"], shard.state["odds"], factor)
 
 
 @operation(reads=["odds"])
-def pull(
+def annealed_gradient(
     shard: Shard, bias: float, factor: float, lam_u: float, temperature: float, nu: float
 ) -> tuple[Any, ...]:
-    """(gradient, loss, sum of c H(p), loss on the own side) at the outputs that were looked at."""
-    state, pulls = shard.state, kept(shard, "pulls", np.float64)
-    sums = annealing.annealed_pulls(
+    """(gradient, loss, sum of c H(p), loss on the own side) at the outputs that were set last."""
+    state, pulls = shard.state, row_array(shard, "pulls", np.float64)
+    sums = smooth.annealed_pulls(
         shard.codes,
         state["target"],
         state["cost"],
@@ -196,7 +197,51 @@ def pull(
 
 
 @operation(reads=["costs"])
-def squares(shard: Shard, bias: float) -> tuple[np.ndarray]:
+def weighted_column_squares(shard: Shard, bias: float) -> tuple[np.ndarray]:
     """(sum of c_i x_i^2 by column,) over all rows."""
     rows = np.arange(shard.n_rows, dtype=np.uint32)
     return (weighted_squares(shard.rows, rows, shard.state["cost"], bias, shard.n_features),)
+
+
+# The multiplier: root of an increasing function whose every value takes a round ---------------
+
+
+def increasing_root(
+    function: Callable[[float], tuple[float, float]],
+    start: float,
+    width: float,
+    tol: float,
+    max_rounds: int = 200,
+) -> float:
+    """Find x with |f(x)| <= tol for an increasing f, by Newton's method within a bracket.
+
+    Parameters
+    ----------
+    function : x -> (f(x), f'(x)).
+    start : first guess.
+    width : scale on which f changes; the first step outwards has it, later ones double it.
+    tol : bound on |f(x)|.
+    max_rounds : bound on the calls of `function`.
+    """
+    low, high = -math.inf, math.inf
+    x, reach = start, width
+    for _ in range(max_rounds):
+        value, slope = function(x)
+        if abs(value) <= tol:
+            break
+        low, high = (low, x) if value > 0 else (x, high)
+        if math.isfinite(high - low) and high - low <= 1e-15 * max(abs(low), abs(high)):
+            break
+        x = _next(x, value, slope, low, high, reach)
+        reach *= 2.0
+    return x
+
+
+def _next(x: float, value: float, slope: float, low: float, high: float, reach: float) -> float:
+    """Newton's point if it is in the bracket or near, else the middle, else a step outwards."""
+    newton = x - value / slope if slope > 0 else math.nan
+    if low > -math.inf and high < math.inf:
+        return newton if low < newton < high else 0.5 * (low + high)
+    if abs(newton - x) <= reach:  # false for nan
+        return newton
+    return x - math.copysign(reach, value)

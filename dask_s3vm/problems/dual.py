@@ -1,30 +1,34 @@
-"""The dual SVM without offset inside STAR-SVM, and rows that get their labels one stage at a time.
+"""The dual SVM without offset of STAR-SVM, over rows that get their labels in stages.
 
     max  D(alpha) = sum_i alpha_i - 1/2 |w|^2,    0 <= alpha_i <= C_i
     min  P(w) = 1/2 |w|^2 + sum_i C_i max(0, 1 - y_i w.phi(x_i))
 
-with w = sum_i y_i alpha_i phi(x_i) (Cheung & Li, eqs. 4 and 5) over the rows that have a label so
-far. The gap (7) = P - D bounds how far both are from the optimum. `kernel_dual` holds kernel
-columns in this process, `sharded_dual` works on rows in shards; both do what `DualProblem` says.
+with w = sum_i y_i alpha_i phi(x_i) (Cheung & Li, eqs. 4 and 5), over the rows that have a label so
+far. The gap P - D (7) bounds the distance of both from the optimum. There are two implementations
+of `DualProblem`: `KernelDual` has kernel columns in this process, `sharded_dual.ShardedDual` works
+on rows in shards.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-#: Stage of rows that were given a label, and of unlabeled ones that count for nothing.
+from dask_s3vm.kernels import dual
+
+#: Stage of labeled rows, and of unlabeled rows of weight 0, which never get a label.
 GIVEN = 0
 LEFT_OUT = -2
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """How good a solution is, and what it took.
+    """Quality of a solution, and its cost.
 
     primal, gap : P, and P - D.
     steps : steps in one variable (kernel columns), or rounds (shards).
-    termination : "converged"; "precision" where rounding allowed no further step; "max_iter".
+    termination : "converged", "precision" (no step gains more than rounding errors) or "max_iter".
     """
 
     primal: float
@@ -41,7 +45,12 @@ class Extremes(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """Rows labeled in a stage, what they add to gap and primal value (eq. 15), what is left."""
+    """Rows labeled in a stage.
+
+    n_positive, n_negative : their numbers.
+    loss : what they add to the gap and to the primal value (eq. 15).
+    left : extreme outputs of the rows that still wait.
+    """
 
     n_positive: int
     n_negative: int
@@ -50,40 +59,228 @@ class Accepted(NamedTuple):
 
 
 class DualProblem(Protocol):
-    """A dual problem that grows."""
+    """A dual problem whose training set grows by stages."""
 
-    #: rows that wait for a label
+    #: number of rows that wait for a label
     n_waiting: int
+    #: whether a training takes rounds over the rows
+    takes_rounds: bool
 
     def solve(self, tol: float, max_iter: int, fresh: bool = False) -> Certificate:
-        """Raise D from where it is until gap <= tol P; `fresh` drops rounding errors first."""
+        """Maximize D from the current alpha until gap <= tol P.
+
+        `fresh` first recomputes from alpha what is otherwise updated, to drop rounding errors.
+        """
         ...
 
     def score(self) -> Extremes:
-        """Outputs of the waiting rows."""
+        """Compute the outputs of the waiting rows; return their extremes."""
         ...
 
     def confidence(self, n: int, extremes: Extremes) -> float:
         """Return the n-th largest (from 1) relative confidence of the waiting rows.
 
-        That is output / high of a positive output, output / low of a negative one, from 0 to 1.
+        It is output / high for positive outputs and output / low for negative ones, from 0 to 1.
         """
         ...
 
     def accept(
         self, above: float, below: float, positive_cost: float, negative_cost: float, stage: int
     ) -> Accepted:
-        """Label waiting rows with output >= above or <= below; rows join with alpha = 0."""
+        """Label the waiting rows with output >= above or <= below; they enter with alpha = 0."""
         ...
 
     def labels(self) -> tuple[np.ndarray, np.ndarray]:
-        """(+1, -1 or 0, stage) of all rows, in order."""
+        """Return (+1, -1 or 0) and the stage of all rows, in order."""
+        ...
+
+    def solution(self) -> np.ndarray:
+        """Weights, or an expansion by rows."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """All of it, to go on from; 40 bytes a row."""
+        """All that is needed to resume; some 40 bytes a row."""
         ...
 
-    def go_on_from(self, state: dict[str, Any]) -> None:
+    def resume_from(self, state: dict[str, Any]) -> None:
         """Come back to a state."""
         ...
+
+
+# The dual on columns of the kernel matrix -----------------------------------------------------
+#
+# Greedy ascent in one variable (Steinwart, Hush & Scovel 2011, Algorithm 1). Only rows that take a
+# step need their column, usually few of all: memory is 8 n bytes for each of them.
+
+
+#: Columns computed at a time: this many, plus this part of those that exist.
+BATCH = 32
+BATCH_SHARE = 0.125
+
+#: Numbers allocated from the start (1 GiB): memory that is never written costs nothing, and moving
+#: columns to a larger array costs more than computing them.
+ROOM = 1 << 27
+
+#: Row arrays of a problem.
+_ARRAYS = ("target", "cost", "stage", "alpha", "outputs")
+
+#: Row numbers -> the columns of K of these rows, (m, n).
+ColumnsOf = Callable[[np.ndarray], np.ndarray]
+
+
+class KernelCache:
+    """Columns of a kernel matrix, computed once; several problems may share them.
+
+    Attributes
+    ----------
+    diagonal : K_ii.
+    place : position of the column of each row in `columns`, -1 while there is none.
+    columns : (m, n); the array has room for more columns than exist.
+    """
+
+    def __init__(self, columns_of: ColumnsOf, diagonal: np.ndarray) -> None:
+        n = len(diagonal)
+        self.diagonal = diagonal
+        self.place = np.full(n, -1, dtype=np.int64)
+        self.columns = np.empty((min(n, ROOM // n + BATCH), n))
+        self._columns_of = columns_of
+        self._n_columns = 0
+
+    @property
+    def batch(self) -> int:
+        """Number of columns to compute at a time."""
+        return BATCH + int(BATCH_SHARE * self._n_columns)
+
+    def make(self, rows: np.ndarray) -> None:
+        """Compute the columns of rows that have none."""
+        end, n = self._n_columns + len(rows), len(self.place)
+        if end > len(self.columns):
+            larger = np.empty((min(max(end, 2 * len(self.columns)), n), n))
+            larger[: self._n_columns] = self.columns[: self._n_columns]
+            self.columns = larger
+        self.columns[self._n_columns : end] = self._columns_of(rows)
+        self.place[rows] = np.arange(self._n_columns, end)
+        self._n_columns = end
+
+
+class KernelDual:
+    """`DualProblem` on kernel columns in this process.
+
+    Parameters
+    ----------
+    cache : columns of the kernel matrix.
+    target : +1 or -1 of rows with a label, 0 for the others.
+    cost : C_i of rows with a label.
+    weights : sample weights, or None for ones.
+    """
+
+    takes_rounds = False
+
+    def __init__(
+        self,
+        cache: KernelCache,
+        target: np.ndarray,
+        cost: np.ndarray,
+        weights: np.ndarray | None,
+    ) -> None:
+        n = len(target)
+        self._cache = cache
+        self.target = target.astype(np.int8)
+        self.cost = np.where(target != 0, cost, 0.0)
+        self._weights = np.empty(0) if weights is None else weights
+        self.stage = np.where(target != 0, GIVEN, dual.WAITING).astype(np.int32)
+        if weights is not None:
+            self.stage[(target == 0) & (weights == 0)] = LEFT_OUT
+        self.n_waiting = int(np.count_nonzero(self.stage == dual.WAITING))
+        self.alpha = np.zeros(n)
+        self.outputs = np.zeros(n)
+
+    def solve(self, tol: float, max_iter: int, fresh: bool = False) -> Certificate:
+        """See `DualProblem`; at most `max_iter` steps per row in training."""
+        rows = np.flatnonzero(self.cost > 0)
+        if fresh:
+            self._refresh()
+        most, done = max_iter * max(len(rows), 1), 0
+        while True:
+            ended, steps, primal, gap = dual.greedy_ascent(
+                rows,
+                self.target,
+                self.cost,
+                self._cache.diagonal,
+                self._cache.place,
+                self._cache.columns,
+                tol,
+                most - done,
+                self.alpha,
+                self.outputs,
+            )
+            done += steps
+            if ended < 0:
+                names = {dual.CONVERGED: "converged", dual.PRECISION: "precision"}
+                return Certificate(primal, gap, done, names.get(ended, "max_iter"))
+            self._cache.make(self._next_rows(rows))
+
+    def score(self) -> Extremes:
+        """See `DualProblem`; the outputs are up to date."""
+        waiting = self.outputs[self.stage == dual.WAITING]
+        return Extremes(float(waiting.max()), float(waiting.min()))
+
+    def confidence(self, n: int, extremes: Extremes) -> float:
+        """See `DualProblem`."""
+        values, rows = np.empty(len(self.stage)), np.empty(len(self.stage), dtype=np.uint32)
+        count = dual.doubts(self.outputs, self.stage, *extremes, values, rows)
+        return -float(np.partition(values[:count], n - 1)[n - 1])
+
+    def accept(
+        self, above: float, below: float, positive_cost: float, negative_cost: float, stage: int
+    ) -> Accepted:
+        """See `DualProblem`."""
+        n_positive, n_negative, loss, high, low = dual.accept(
+            self.outputs,
+            above,
+            below,
+            stage,
+            positive_cost,
+            negative_cost,
+            self._weights,
+            self.target,
+            self.cost,
+            self.stage,
+        )
+        self.n_waiting -= n_positive + n_negative
+        return Accepted(n_positive, n_negative, loss, Extremes(high, low))
+
+    def labels(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `DualProblem`."""
+        return self.target, self.stage
+
+    def solution(self) -> np.ndarray:
+        """Return y_i alpha_i."""
+        return self.target * self.alpha
+
+    def state(self) -> dict[str, Any]:
+        """See `DualProblem`; kernel columns are made again when they are needed."""
+        arrays = {name: getattr(self, name).copy() for name in _ARRAYS}
+        return {**arrays, "n_waiting": self.n_waiting}
+
+    def resume_from(self, state: dict[str, Any]) -> None:
+        """See `DualProblem`."""
+        for name in _ARRAYS:
+            getattr(self, name)[:] = state[name]
+        self.n_waiting = state["n_waiting"]
+        used = np.flatnonzero(self.alpha)
+        self._cache.make(used[self._cache.place[used] < 0])
+
+    def _next_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rows without a column that add most to the gap: likely the next to step."""
+        rows = rows[self._cache.place[rows] < 0]
+        slope = 1.0 - self.target[rows] * self.outputs[rows]
+        terms = self.cost[rows] * np.maximum(0.0, slope)  # alpha is 0 without a column
+        return np.sort(rows[np.argsort(-terms, kind="stable")[: self._cache.batch]])
+
+    def _refresh(self) -> None:
+        """Recompute the outputs from alpha: each step has added a rounding error."""
+        used, cache = np.flatnonzero(self.alpha), self._cache
+        self.outputs[:] = 0.0
+        for i in used:
+            self.outputs += self.target[i] * self.alpha[i] * cache.columns[cache.place[i]]

@@ -1,15 +1,15 @@
-"""Vertices of {0 <= P <= 1, sum P = r u}, kept in the shards (Emara & Kantardzic, Problem 3).
+"""Vertices of the polytope {0 <= P <= 1, sum P = r u} (Emara & Kantardzic, Problem 3).
 
-A vertex is 1 on some unlabeled rows, a fraction on one more if r u is not whole, 0 on the rest.
-Those of interest are the rows of smallest product with a direction: a direction, the last row
-that is in, and its share tell all of P, so that shards can be set up again from them.
+A vertex is 1 on some unlabeled rows, a fraction on one more if r u is not an integer, and 0 on the
+rest. The vertices of interest have their ones on the rows of smallest product with a direction.
+Such a P is given by the direction, the last row with p > 0 and its share; shards can restore it
+from these.
 
 Row state in a shard: `score`, products with the last direction, and `share0`, `share1`, the P of
-two points, so that a trial can be looked at while the current one is kept.
+two points, so that a trial point can be evaluated while the current one is kept.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -17,21 +17,19 @@ from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import Ranked, select, up_to
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels import passes
-from dask_s3vm.kernels.listed import add_rows, gram_matrix
-from dask_s3vm.kernels.rows import Rows
-from dask_s3vm.problems.label_sums import LabelSums, free_rows
-from dask_s3vm.problems.packing import copied_rows, stacked_rows
+from dask_s3vm.kernels.rows import Rows, gram_matrix, sum_rows
+from dask_s3vm.problems.hinge import copied_rows, outputs_at, stacked_rows
+from dask_s3vm.problems.label_sums import LabelSums, unlabeled_rows
 
-#: Rows on each side of the threshold that are tried for swaps.
-NEAR = 128
+#: Number of rows on each side of the threshold that are tried for swaps.
+NEAR_ROWS = 128
 
 
 @dataclass(frozen=True)
 class Vertex:
-    """P: 1 before `last` in the order of products with `direction`, `share` there, 0 behind.
+    """P: 1 before `last` in the order of products with `direction`, `share` at `last`, 0 behind.
 
-    `edits` are rows, by global number, whose entry is another one, and these entries.
+    `edits` maps global row numbers to the entries of P that differ from that rule.
     """
 
     direction: np.ndarray
@@ -42,9 +40,9 @@ class Vertex:
 
 @dataclass(frozen=True)
 class ProgramPoint:
-    """A P: its sum of raw rows, F, and the vertex that it is; None for P = r.
+    """A P with its sum of raw rows and F. `vertex` is None for P = r.
 
-    `slot` tells where the shards keep it; None if they do not.
+    `slot` is that of the shards where P is stored; None if it is not.
     """
 
     vertex: Vertex | None
@@ -52,31 +50,10 @@ class ProgramPoint:
     value: float
     slot: int | None
 
-    def state(self) -> dict[str, Any]:
-        """All that is known of the point, without what the shards keep of it."""
-        assert self.vertex is not None, "P = r is only a start"
-        edits = self.vertex.edits
-        return {
-            "direction": self.vertex.direction,
-            "last": [float(self.vertex.last.value), int(self.vertex.last.row)],
-            "share": self.vertex.share,
-            "edited": np.array(list(edits.keys()), dtype=np.int64),
-            "entries": np.array(list(edits.values()), dtype=np.float64),
-            "raw": self.raw,
-            "value": self.value,
-        }
-
-    @classmethod
-    def of_state(cls, state: dict[str, Any]) -> "ProgramPoint":
-        """Return the point of a state, for its bits: the shards do not know it."""
-        edits = dict(zip(state["edited"].tolist(), state["entries"].tolist(), strict=True))
-        vertex = Vertex(state["direction"], Ranked(*state["last"]), state["share"], edits)
-        return cls(vertex, state["raw"], state["value"], None)
-
 
 @dataclass(frozen=True)
 class Near:
-    """Rows near the threshold: global numbers, gradient, entries of P, rows, inner products."""
+    """Rows near the threshold: global numbers, gradient, P, rows, and their inner products."""
 
     numbers: np.ndarray
     o: np.ndarray
@@ -100,7 +77,7 @@ class LabelProgram:
         self.sums = sums
         budget = ratio * sums.n_unlabeled
         whole = round(budget)
-        if abs(budget - whole) <= 1e-9 * max(1.0, budget):  # r = k / u, rounded
+        if abs(budget - whole) <= 1e-9 * max(1.0, budget):  # r = k / u up to rounding
             budget = float(whole)
         self.budget = budget
 
@@ -110,7 +87,7 @@ class LabelProgram:
         return ProgramPoint(None, raw, self.sums.value(raw), None)
 
     def vertex(self, direction: np.ndarray, beside: ProgramPoint | None = None) -> ProgramPoint:
-        """Minimize a linear function, the product with `direction`, over the polytope.
+        """Minimize the product with `direction` over the polytope; the slot of `beside` is kept.
 
         Costs: 4-6 rounds; 1 pass over the rows, and 1 over the smaller side; d + 1 numbers to and
         from each group.
@@ -131,19 +108,19 @@ class LabelProgram:
     def near(self, point: ProgramPoint) -> Near | None:
         """Rows near the threshold, for swaps; None if one side is empty.
 
-        `score` must be the products with the gradient at the point. All rows up to `NEAR` a side;
-        of more, those that cost a swap least at first order.
+        `score` must be the products with the gradient at the point. At most `NEAR_ROWS` rows a
+        side: those for which a swap costs least to first order.
 
-        Costs: 5-9 rounds, no pass over the rows; `NEAR` rows a side come to the client.
+        Costs: 5-9 rounds, no pass over the rows; `NEAR_ROWS` rows a side come to the client.
         """
         slot = point.slot
-        assert slot is not None, "the shards know the point"
+        assert slot is not None, "the point is not in the shards"
         n_held = -int(-self.budget // 1)
         n_left = self.sums.n_unlabeled - int(self.budget)
         if n_held == 0 or n_left == 0:
             return None
-        held = select(self.engine, min(NEAR, n_held) - 1, held_scores, slot)
-        left = select(self.engine, min(NEAR, n_left) - 1, left_scores, slot)
+        held = select(self.engine, min(NEAR_ROWS, n_held) - 1, held_scores, slot)
+        left = select(self.engine, min(NEAR_ROWS, n_left) - 1, left_scores, slot)
         parts = [part for part in self.engine.each(near_rows, slot, held, left) if len(part[0])]
         numbers, o, p = (np.concatenate([part[k] for part in parts]) for k in range(3))
         rows = stacked_rows([part[3] for part in parts])
@@ -153,7 +130,7 @@ class LabelProgram:
         return Near(numbers, o, p, rows, gram)
 
     def moved(self, point: ProgramPoint, near: Near, p: np.ndarray) -> ProgramPoint:
-        """The point with other entries at the rows near the threshold.
+        """Return the point with entries `p` at the rows near the threshold.
 
         Costs: 1 round, no pass over the rows.
         """
@@ -161,18 +138,25 @@ class LabelProgram:
         changed = np.flatnonzero(p != near.p)
         edits = point.vertex.edits | {int(near.numbers[k]): float(p[k]) for k in changed}
         raw = point.raw.copy()
-        add_rows(near.rows, changed.astype(np.uint32), (p - near.p)[changed], raw)
+        sum_rows(near.rows, changed.astype(np.uint32), (p - near.p)[changed], raw)
         self.engine.each(set_edits, point.slot, edits)
         vertex = replace(point.vertex, edits=edits)
         return replace(point, vertex=vertex, raw=raw, value=self.sums.value(raw))
 
+    def restored(self, point: ProgramPoint) -> ProgramPoint:
+        """Return a point that was read back, which the shards then know. Costs: 1 round, 1 pass."""
+        if point.vertex is None:
+            return point
+        self.engine.each(put_vertex, point.vertex, 0)
+        return replace(point, slot=0)
+
     def bits(self, point: ProgramPoint) -> list[np.ndarray]:
-        """Rows of p >= 1/2, one bit a row, by shard. Costs: 1 round, 1 pass over the rows."""
+        """Return the rows with p >= 1/2, one bit a row, by shard. Costs: 1 round, 1 pass."""
         assert point.vertex is not None, "P = r labels nothing"
         return self.engine.each(vertex_bits, point.vertex)
 
     def _point(self, vertex: Vertex, slot: int) -> ProgramPoint:
-        """Put a vertex into a slot of the shards, and add it up: over the smaller side."""
+        """Store a vertex in a slot of the shards, and sum its rows, over the smaller side."""
         fewer = self.budget <= 0.5 * self.sums.n_unlabeled
         (raw,) = self.engine.sum(set_vertex, vertex, slot, fewer)
         self.engine.remember(f"share{slot}", put_vertex, vertex, slot)
@@ -181,45 +165,38 @@ class LabelProgram:
         return ProgramPoint(vertex, raw, self.sums.value(raw), slot)
 
 
-# Operations on one shard --------------------------------------------------------------------
+# Operations on one shard ----------------------------------------------------------------------
 
 
 @operation(sets="score")
 def set_scores(shard: Shard, direction: np.ndarray) -> None:
-    """Keep the products of all rows with a direction."""
-    shard.state["score"] = _products(shard, direction)
-
-
-def _products(shard: Shard, direction: np.ndarray) -> np.ndarray:
-    """Products of all rows with a direction."""
-    score = np.empty(shard.n_rows)
-    passes.outputs_of(shard.rows, shard.n_rows, shard.pair(direction), 1.0, score)
-    return score
+    """Store the products of all rows with a direction."""
+    shard.state["score"] = outputs_at(shard, direction, 1.0)
 
 
 def scores(shard: Shard, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Products of the unlabeled rows with a direction."""
+    """(products with a direction, row numbers) of the unlabeled rows; stores the products."""
     set_scores(shard, direction)
-    rows = free_rows(shard)
+    rows = unlabeled_rows(shard)
     return shard.state["score"][rows], rows
 
 
 @operation(reads=["score"])
 def set_vertex(shard: Shard, vertex: Vertex, slot: int, fewer: bool) -> tuple[np.ndarray]:
-    """(sum of p x, or of (1 - p) x,) of a vertex of the present score, which is kept in a slot."""
+    """Store a vertex of the stored score in a slot; (sum of p x, or of (1 - p) x,)."""
     shard.state[f"share{slot}"] = share = _shares(shard, vertex, shard.state["score"])
     weight = share if fewer else 1.0 - share
-    rows = free_rows(shard)
+    rows = unlabeled_rows(shard)
     rows = rows[weight[rows] > 0.0]
     raw = np.zeros(shard.n_features + 1)
-    add_rows(shard.rows, rows, weight[rows], raw)
+    sum_rows(shard.rows, rows, weight[rows], raw)
     return (raw,)
 
 
 @operation(sets="share{slot}")
 def put_vertex(shard: Shard, vertex: Vertex, slot: int) -> None:
-    """Keep a vertex in a slot, whatever the present score is."""
-    shard.state[f"share{slot}"] = _shares(shard, vertex, _products(shard, vertex.direction))
+    """Store a vertex in a slot, from its own direction."""
+    shard.state[f"share{slot}"] = _shares(shard, vertex, outputs_at(shard, vertex.direction, 1.0))
 
 
 @operation(changes="share{slot}")
@@ -230,16 +207,16 @@ def set_edits(shard: Shard, slot: int, edits: dict[int, float]) -> None:
 
 @operation(reads=["score", "share{slot}"])
 def held_scores(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of rows that have something to give, the largest first when sorted ascending."""
-    rows = free_rows(shard)
+    """(minus scores, row numbers) of the rows with p > 0: ascending order has the largest first."""
+    rows = unlabeled_rows(shard)
     rows = rows[shard.state[f"share{slot}"][rows] > 0.0]
     return -shard.state["score"][rows], rows
 
 
 @operation(reads=["score", "share{slot}"])
 def left_scores(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of rows that can take something."""
-    rows = free_rows(shard)
+    """(scores, row numbers) of the rows with p < 1."""
+    rows = unlabeled_rows(shard)
     rows = rows[shard.state[f"share{slot}"][rows] < 1.0]
     return shard.state["score"][rows], rows
 
@@ -248,7 +225,7 @@ def left_scores(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
 def near_rows(
     shard: Shard, slot: int, last_held: Ranked, last_left: Ranked
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Rows]:
-    """Rows up to a place in either order: (global numbers, scores, shares, rows)."""
+    """(global numbers, scores, shares, rows) of the rows up to a position in either order."""
     chosen = np.zeros(shard.n_rows, dtype=bool)
     for values_of, last in ((held_scores, last_held), (left_scores, last_left)):
         values, rows = values_of(shard, slot)
@@ -260,13 +237,13 @@ def near_rows(
 
 
 def vertex_bits(shard: Shard, vertex: Vertex) -> np.ndarray:
-    """Which rows have p >= 1/2 at a vertex, as bits."""
-    return np.packbits(_shares(shard, vertex, _products(shard, vertex.direction)) >= 0.5)
+    """Return which rows have p >= 1/2 at a vertex, as bits."""
+    return np.packbits(_shares(shard, vertex, outputs_at(shard, vertex.direction, 1.0)) >= 0.5)
 
 
 def _shares(shard: Shard, vertex: Vertex, score: np.ndarray) -> np.ndarray:
-    """P of all rows, 0 for those with a label, from their products with the vertex's direction."""
-    rows = free_rows(shard)
+    """Return P of all rows, 0 for labeled ones; `score` has the products with the direction."""
+    rows = unlabeled_rows(shard)
     share = np.zeros(shard.n_rows)
     share[rows[up_to(shard, score[rows], rows, vertex.last)]] = 1.0
     place = vertex.last.row - shard.start
@@ -280,3 +257,52 @@ def _edit(shard: Shard, share: np.ndarray, edits: dict[int, float]) -> None:
     for number, entry in edits.items():
         if 0 <= number - shard.start < shard.n_rows:
             share[number - shard.start] = entry
+
+
+# Local search around a vertex: moves between pairs of entries ---------------------------------
+#
+# At P with gradient o of the concave F, moving t from p_i to p_j changes F by exactly
+#
+#     t (o_j - o_i) - 1/2 C*^2 t^2 |z_i - z_j|^2
+#
+# At a vertex where no Frank-Wolfe step descends, o_j >= o_i for all such pairs. A move along an
+# edge of the polytope may still descend: the full move t = min(p_i, 1 - p_j) is the best one.
+
+
+def swap_pairs(
+    p: np.ndarray, o: np.ndarray, gram: np.ndarray, curvature: float, least: float, most: int
+) -> tuple[np.ndarray, float, int]:
+    """Carry out the best move between two entries until none gains more than `least`.
+
+    Parameters
+    ----------
+    p, o : probabilities and gradient of some rows.
+    gram : inner products of these rows; moves do not depend on the origin of the rows.
+    curvature : C*^2.
+    least : bound that the gain of a move must exceed.
+    most : bound on the number of moves.
+
+    Returns
+    -------
+    (new p, decrease of F, number of moves). p stays a vertex: a move between 1 and 0 swaps them, a
+    move with the fractional entry passes the fraction on.
+    """
+    p, o = p.copy(), o.copy()
+    square = np.diag(gram)
+    distance = np.maximum(square[:, None] + square[None, :] - 2.0 * gram, 0.0)
+    fall, moves = 0.0, 0
+    while moves < most:
+        t = np.minimum(p[:, None], 1.0 - p[None, :])
+        change = t * (o[None, :] - o[:, None]) - 0.5 * curvature * t**2 * distance
+        np.fill_diagonal(change, 0.0)
+        i, j = np.unravel_index(int(np.argmin(change)), change.shape)
+        if not change[i, j] < -least:
+            break
+        step = t[i, j]
+        full = step == 1.0 - p[j]
+        p[i], p[j] = p[i] - step, 1.0 if full else p[j] + step
+        # up to a constant that all entries share, on which no move depends
+        o -= curvature * step * (gram[:, j] - gram[:, i])
+        fall -= float(change[i, j])
+        moves += 1
+    return p, fall, moves

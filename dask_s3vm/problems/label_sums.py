@@ -1,4 +1,4 @@
-"""What the program for labels (Emara & Kantardzic, Problem 3) needs of the rows: sums.
+"""Sums over rows that the quadratic program for labels needs (Emara & Kantardzic, Problem 3).
 
 With a linear kernel of rows z = x - m (m = 0, or the mean of the unlabeled rows), and
 
@@ -13,7 +13,9 @@ where c_i is C times the weight of row i, and its gradient is dF/dp_j = z_j.v wi
 
     v = C*^2 (t/2 - s) - C* g
 
-so that nothing but vectors of length d travels. Other kernels: z are their features.
+so that only vectors of length d are communicated. For other kernels, z are their features.
+
+Labels that were found for the unlabeled rows are one bit a row, by shard.
 """
 
 from dataclasses import dataclass, replace
@@ -23,16 +25,16 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels.listed import add_rows, products, square_norms
-from dask_s3vm.kernels.rows import CSR
-from dask_s3vm.kernels.vectors import dot
+from dask_s3vm.kernels.rows import CSR, products, square_norms, sum_rows
+from dask_s3vm.numerics.linalg import dot
+from dask_s3vm.problems.hinge import outputs_at
 
 
 @dataclass(frozen=True)
 class LabelSums:
     """The sums above, and F.
 
-    Vectors (d + 1,) of sums of raw rows have the sum of the rows' weights in the last entry.
+    Sums of raw rows x are vectors (d + 1,) with the sum of the weights of the rows last.
 
     Attributes
     ----------
@@ -51,7 +53,7 @@ class LabelSums:
 
     @property
     def n_unlabeled(self) -> int:
-        """u."""
+        """u, the number of unlabeled rows."""
         return int(self.unlabeled[-1])
 
     @cached_property
@@ -63,7 +65,7 @@ class LabelSums:
 
     @cached_property
     def total(self) -> np.ndarray:
-        """t, (d,); zero by definition where rows are centered."""
+        """t, (d,); zero by definition if rows are centered."""
         return np.zeros(len(self.mean)) if self.center else self.unlabeled[:-1]
 
     @cached_property
@@ -72,11 +74,11 @@ class LabelSums:
         return self.centered(self.labeled)
 
     def swapped(self) -> "LabelSums":
-        """The same with classes swapped: F of 1 - P is then F(P) - C* g.t."""
+        """Return the sums with classes swapped: F of 1 - P is then F(P) - C* g.t."""
         return replace(self, labeled=-self.labeled)
 
     def centered(self, raw: np.ndarray) -> np.ndarray:
-        """Sum of rows z, (d,), of a sum of raw rows."""
+        """Return the sum of rows z, (d,), from the sum of raw rows."""
         return raw[:-1] - raw[-1] * self.mean
 
     def value(self, raw: np.ndarray) -> float:
@@ -86,7 +88,7 @@ class LabelSums:
         return self.cost * dot(0.5 * self.cost * s + self.pull, rest)
 
     def scale(self, raw: np.ndarray) -> float:
-        """Size of what F is added up from, which its rounding errors are relative to."""
+        """Sum of the absolute terms of F, which its rounding errors are relative to."""
         s = self.centered(raw)
         rest = np.abs(self.total - s)
         return self.cost * dot(0.5 * self.cost * np.abs(s) + np.abs(self.pull), rest)
@@ -101,7 +103,7 @@ class LabelSums:
 def label_sums(
     engine: Engine, positive: int, costs: np.ndarray, cost: float, center: bool
 ) -> LabelSums:
-    """Add up. Costs: 1 round, 1 pass over the rows; 2 d numbers from each group.
+    """Compute the sums. Costs: 1 round, 1 pass over the rows; 2 d numbers from each group.
 
     positive : the class number that is +1.
     costs : c_i of a labeled row of sample weight 1, by its class.
@@ -113,7 +115,7 @@ def label_sums(
 def kernel_bounds(engine: Engine, sums: LabelSums) -> tuple[float, float]:
     """(a, d) with a <= K_ij <= d for all rows: d the largest squared length of a row z.
 
-    a is 0 where neither center nor data have negative values, else -d: |K_ij| <= |z_i| |z_j|.
+    a is 0 if rows are not centered and have no negative values, else -d: |K_ij| <= |z_i| |z_j|.
     Costs: 1 round, 1 pass over the rows.
     """
     found = engine.each(extremes, np.append(sums.mean, 0.0))
@@ -123,28 +125,28 @@ def kernel_bounds(engine: Engine, sums: LabelSums) -> tuple[float, float]:
     return (-largest if negative else 0.0), largest
 
 
-# Operations on one shard --------------------------------------------------------------------
+# Operations on one shard ----------------------------------------------------------------------
 
 
-def free_rows(shard: Shard) -> np.ndarray:
-    """Numbers of the unlabeled rows that count."""
+def unlabeled_rows(shard: Shard) -> np.ndarray:
+    """Return the numbers of the unlabeled rows of weight > 0."""
     return np.flatnonzero(shard.unlabeled).astype(np.uint32)
 
 
 def sums_of(shard: Shard, positive: int, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """(sum of unlabeled rows, sum of c y x over labeled ones, sum of c)."""
     assert shard.codes is not None, "labels are needed"
-    free, known = free_rows(shard), np.flatnonzero(shard.codes >= 0).astype(np.uint32)
+    free, known = unlabeled_rows(shard), np.flatnonzero(shard.codes >= 0).astype(np.uint32)
     unlabeled, labeled = np.zeros(shard.n_features + 1), np.zeros(shard.n_features + 1)
-    add_rows(shard.rows, free, np.ones(len(free)), unlabeled)
+    sum_rows(shard.rows, free, np.ones(len(free)), unlabeled)
     codes = shard.codes[known]
     weight = costs[codes] if shard.weights is None else costs[codes] * shard.weights[known]
-    add_rows(shard.rows, known, np.where(codes == positive, weight, -weight), labeled)
+    sum_rows(shard.rows, known, np.where(codes == positive, weight, -weight), labeled)
     return unlabeled, labeled, float(np.add.reduce(weight))
 
 
 def extremes(shard: Shard, mean: np.ndarray) -> tuple[float, float]:
-    """(largest |x|^2 - 2 x.m of the rows that count, smallest value)."""
+    """(largest |x|^2 - 2 x.m, smallest value) of the rows, unlabeled rows of weight 0 excluded."""
     assert shard.codes is not None, "labels are needed"
     rows = np.flatnonzero((shard.codes >= 0) | shard.unlabeled).astype(np.uint32)
     if len(rows) == 0:
@@ -155,8 +157,48 @@ def extremes(shard: Shard, mean: np.ndarray) -> tuple[float, float]:
 
 
 def lengths(shard: Shard, rows: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """|x|^2 and x.m of the listed rows."""
+    """Return |x|^2 and x.m of the listed rows."""
     along = np.zeros(len(rows))
     if mean.any():
         products(shard.rows, rows, mean, along)
     return square_norms(shard.rows, rows, shard.n_features), along
+
+
+def score_directions(shard: Shard, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(products with a direction, row numbers) of the unlabeled rows, for `select`."""
+    rows = unlabeled_rows(shard)
+    return outputs_at(shard, direction, 1.0)[rows], rows
+
+
+def class_numbers(
+    shard: Shard, directions: np.ndarray, bits: list[list[np.ndarray]], positives: list[int]
+) -> np.ndarray:
+    """Return the class number of every row, given or found.
+
+    With two classes it is the found label. With more, it is the class of smallest product with the
+    direction, among those whose binary problem labels the row +1, or among all if there is none.
+    Rows of weight 0 have no found label and are treated like rows that no class claims.
+    """
+    codes = shard.codes
+    assert codes is not None, "labels are needed"
+    weightless = ~shard.unlabeled
+    if len(positives) == 1:
+        up = found(shard, bits[0])
+        if (weightless & (codes < 0)).any():
+            up = np.where(weightless, outputs_at(shard, directions[0], 1.0) <= 0.0, up)
+        return np.where(codes >= 0, codes, up).astype(codes.dtype)
+    best = np.zeros(shard.n_rows, dtype=codes.dtype)
+    lowest = np.full(shard.n_rows, np.inf)
+    claimed = np.zeros(shard.n_rows, dtype=bool)
+    for positive, direction, own in zip(positives, directions, bits, strict=True):
+        score = outputs_at(shard, direction, 1.0)
+        claims = found(shard, own) & ~weightless
+        better = (claims & ~claimed) | ((claims == claimed) & (score < lowest))
+        best[better], lowest[better] = positive, score[better]
+        claimed |= claims
+    return np.where(codes >= 0, codes, best)
+
+
+def found(shard: Shard, bits: list[np.ndarray]) -> np.ndarray:
+    """Return which rows of the shard have the found label +1."""
+    return np.unpackbits(bits[shard.number], count=shard.n_rows).astype(bool)

@@ -1,14 +1,19 @@
-"""Least squares over the rows: what RLSC and S2RLSC ask of them (Gieseke et al., 2.3 and 3).
+"""Regularized least squares over the rows, for RLSC and S2RLSC (Gieseke et al., 2.3 and 3).
 
-    sum_i d_i^2 (y_i - w.z_i)^2 + lam |w|^2
+    f(w) = sum_i d_i^2 (y_i - w.z_i)^2 + lam |w|^2,    H = sum_i d_i^2 z_i z_i^T = U L U^T
+    w = (H + lam)^-1 b,                                b = sum_i d_i^2 y_i z_i
+    min f = sum_i d_i^2 y_i^2 - |v|^2,                 v = (L + lam)^-1/2 U^T b
 
-Rows of weight d_i^2 = 0 are left out. Rows are taken with a 1 behind; what w does with it (a bias,
-regularized like the rest, a mean to be taken off, or nothing) is up to the matrices that rows are
-multiplied with. Rows are handled in dense tiles by BLAS, one
-thread each, so that sums come out the same wherever they are made.
+H is decomposed once; each lam then costs products with U alone (`Spectrum`).
+
+The sums over rows are operations on shards. A row is "in the fit" if d_i^2 > 0. Rows are extended
+by a 1; the matrices that rows are multiplied with decide what it is for: a bias that is regularized
+like the rest, the subtraction of a mean, or nothing. Rows are processed in dense tiles by BLAS on
+one thread, so that sums have the same bits wherever they are computed.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,29 +21,78 @@ import numpy as np
 from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.features.blas import one_blas_thread
 from dask_s3vm.kernels.flips import row_lengths
-from dask_s3vm.kernels.rows import CSR
-from dask_s3vm.kernels.tiles import dense_tile
-from dask_s3vm.problems.l2svm import row_costs
+from dask_s3vm.kernels.rows import CSR, dense_tile
+from dask_s3vm.numerics.linalg import one_blas_thread
+from dask_s3vm.problems.hinge import row_costs
 
-#: Rows are made dense in tiles of about so many numbers, which fit the cache, but not fewer than
-#: some rows: each tile adds to a whole d x d matrix.
+#: Eigenvalues below this part of the largest one are zero up to rounding.
+SMALLEST = 1e-14
+
+#: Directions that together contribute less than this part of any fitness are dropped.
+NEGLIGIBLE = 1e-12
+
+#: Tiles have about this many numbers, which fit the cache, but at least some rows, because each
+#: tile updates a whole d x d matrix.
 TILE = 1 << 15
 LEAST_ROWS = 256
 
 
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """H = U L U^T without the eigenvalues that are zero.
+
+    values : (q,) L, descending.
+    vectors : (d, q) U.
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+
+    def coordinates(self, moments: np.ndarray, lam: float) -> np.ndarray:
+        """v = (L + lam)^-1/2 U^T b of moments b, (d,) or (d, k)."""
+        return ((self.vectors.T @ moments).T / np.sqrt(self.values + lam)).T
+
+    def weights(self, moments: np.ndarray, lam: float) -> np.ndarray:
+        """w = (H + lam)^-1 b of moments b in the span of the rows, (d,) or (d, k)."""
+        return self.vectors @ ((self.vectors.T @ moments).T / (self.values + lam)).T
+
+    def factor(self, lam: float) -> np.ndarray:
+        """M = U (L + lam)^-1/2, so that v = M^T b, without negligible directions."""
+        kept = self.n_kept(lam)
+        return self.vectors[:, :kept] / np.sqrt(self.values[:kept] + lam)
+
+    def n_kept(self, lam: float) -> int:
+        """Number of directions without those whose L / (L + lam) add up to `NEGLIGIBLE` at most."""
+        share = self.values / (self.values + lam)
+        tail = np.cumsum(share[::-1])[::-1]
+        return max(1, int(np.count_nonzero(tail > NEGLIGIBLE)))
+
+
+def decompose(gram: np.ndarray) -> Spectrum:
+    """Decompose H, symmetric up to rounding; the largest entry of each vector is positive."""
+    values, vectors = np.linalg.eigh((gram + gram.T) / 2.0)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    kept = max(1, int(np.count_nonzero(values > SMALLEST * max(values[0], 0.0))))
+    values, vectors = np.maximum(values[:kept], 0.0), vectors[:, :kept]
+    extreme = vectors[np.abs(vectors).argmax(axis=0), np.arange(kept)]
+    return Spectrum(values, np.ascontiguousarray(vectors * np.where(extreme < 0, -1.0, 1.0)))
+
+
+# Weights d_i^2 --------------------------------------------------------------------------------
+
+
 @operation(sets="squares")
 def set_squares(shard: Shard, costs: np.ndarray) -> None:
-    """d_i^2 of each row: sample weight times the cost of its class; unlabeled rows: the last."""
+    """Set d_i^2 = sample weight times the cost of the class, the last cost for unlabeled rows."""
     shard.state["square"] = row_costs(shard, costs)
 
 
 @operation(sets="squares")
 def set_members(shard: Shard, numbers: list[np.ndarray] | None, square: float) -> None:
-    """Give the same d_i^2 to some rows and 0 to all others; None: to all rows.
+    """Set d_i^2 = `square` times the sample weight for some rows, and 0 for all others.
 
-    numbers : rows of each shard that are members, one bit a row.
+    numbers : the rows, one bit a row, by shard; None: all rows.
     """
     if numbers is None:
         members = np.ones(shard.n_rows, dtype=bool)
@@ -48,44 +102,30 @@ def set_members(shard: Shard, numbers: list[np.ndarray] | None, square: float) -
     shard.state["square"] = squares if shard.weights is None else squares * shard.weights
 
 
-def free_rows(shard: Shard) -> np.ndarray:
-    """Numbers of the unlabeled rows that count for something."""
+def unlabeled_in_fit(shard: Shard) -> np.ndarray:
+    """Return the numbers of the unlabeled rows in the fit."""
     free = shard.state["square"] > 0
     if shard.codes is not None:
         free &= shard.codes < 0
     return np.flatnonzero(free)
 
 
-def known_rows(shard: Shard) -> np.ndarray:
-    """Numbers of the labeled rows that count for something."""
+def labeled_in_fit(shard: Shard) -> np.ndarray:
+    """Return the numbers of the labeled rows in the fit."""
     if shard.codes is None:
         return np.zeros(0, dtype=np.intp)
     return np.flatnonzero((shard.state["square"] > 0) & (shard.codes >= 0))
 
 
-def tiles(shard: Shard, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Chosen rows in dense pieces: (row numbers, (t, d + 1) of float64, a 1 behind each row)."""
-    width = shard.n_features + 1
-    size = max(LEAST_ROWS, TILE // width)
-    for low in range(0, len(rows), size):
-        part = rows[low : low + size]
-        tile = np.empty((len(part), width))
-        if isinstance(shard.rows, CSR):
-            tile[:] = 0.0
-            dense_tile(shard.rows, part, tile)
-        else:
-            tile[:, :-1] = shard.rows[part]
-        tile[:, -1] = 1.0
-        yield part, tile
+@operation(reads=["squares"])
+def free_bits(shard: Shard) -> np.ndarray:
+    """Return which rows are unlabeled and in the fit, one bit a row."""
+    mask = np.zeros(shard.n_rows, dtype=bool)
+    mask[unlabeled_in_fit(shard)] = True
+    return np.packbits(mask)
 
 
-def targets_of(shard: Shard, rows: np.ndarray, positives: Sequence[int]) -> np.ndarray:
-    """+1 and -1 of labeled rows, (n, k), a column for each class that is +1."""
-    assert shard.codes is not None, "labels are needed"
-    return np.where(shard.codes[rows][:, None] == np.asarray(positives), 1.0, -1.0)
-
-
-# Operations on one shard --------------------------------------------------------------------
+# Sums over rows -------------------------------------------------------------------------------
 
 
 @operation(reads=["squares"])
@@ -100,9 +140,9 @@ def row_sums(shard: Shard) -> tuple[np.ndarray, float]:
 
 @operation(reads=["squares"])
 def gram_block(shard: Shard, positives: Sequence[int], origin: np.ndarray) -> tuple[Any, ...]:
-    """(H over all rows that count, moments b (d + 1, k) of the labeled rows, sum of d_i^2).
+    """(H over all rows, moments b (d + 1, k) of the labeled rows, sum of d_i^2).
 
-    H is that of the rows less `origin`, b that of the rows as they are.
+    `origin` is subtracted from the rows for H, not for b.
     """
     width = shard.n_features + 1
     gram, moments = np.zeros((width, width)), np.zeros((width, len(positives)))
@@ -112,9 +152,21 @@ def gram_block(shard: Shard, positives: Sequence[int], origin: np.ndarray) -> tu
             tile[:, :-1] -= origin
             scaled = tile * np.sqrt(square[part])[:, None]
             gram += scaled.T @ scaled
-        for part, tile in tiles(shard, known_rows(shard)):
+        for part, tile in tiles(shard, labeled_in_fit(shard)):
             moments += tile.T @ (square[part][:, None] * targets_of(shard, part, positives))
     return gram, moments, float(np.add.reduce(square))
+
+
+@operation(reads=["squares"])
+def label_moments(shard: Shard, bits: list[np.ndarray]) -> tuple[np.ndarray]:
+    """(moments b of the unlabeled rows for given labels,); labels as bits, 1 for positive."""
+    rows, square = unlabeled_in_fit(shard), shard.state["square"]
+    labels = np.unpackbits(bits[shard.number], count=shard.n_rows)
+    moments = np.zeros(shard.n_features + 1)
+    with one_blas_thread():
+        for part, tile in tiles(shard, rows):
+            moments += tile.T @ (square[part] * np.where(labels[part], 1.0, -1.0))
+    return (moments,)
 
 
 @operation(reads=["squares"])
@@ -125,23 +177,24 @@ def leave_one_out(
     weights: np.ndarray,
     positives: Sequence[int],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(loss, errors) of labeled rows, each left out of the fit that predicts it, for each lam.
+    """(loss, errors) of leave-one-out over the labeled rows, for each lam.
 
-    Without the term of row i the residual is (y_i - w.z_i) / (1 - h_i), where h_i is
-    d_i^2 z_i^T (H + lam)^-1 z_i; loss is the sum of d_i^2 times its square, over classes, errors
-    the sum of d_i^2 over rows that go to a wrong class.
+    Without row i in the fit its residual is (y_i - w.z_i) / (1 - h_i), with the leverage
+    h_i = d_i^2 z_i^T (H + lam)^-1 z_i. The loss is the sum of d_i^2 times the squared residual over
+    rows and classes, errors are the sum of d_i^2 over misclassified rows.
 
     Parameters
     ----------
-    vectors : (d + 1, q) U, acting on rows with a 1 behind.
+    vectors : (d + 1, q) U, for rows extended by a 1.
     inverses : (p, q) 1 / (L + lam) for each lam.
-    weights : (p, d + 1, k) models.
+    weights : (p, d + 1, k) w for each lam and class.
+    positives : the class numbers that are +1.
     """
     square = shard.state["square"]
     loss, errors = np.zeros(len(inverses)), np.zeros(len(inverses))
     assert shard.codes is not None, "labels are needed"
     with one_blas_thread():
-        for part, tile in tiles(shard, known_rows(shard)):
+        for part, tile in tiles(shard, labeled_in_fit(shard)):
             target, own = targets_of(shard, part, positives), square[part]
             place = np.searchsorted(np.asarray(positives), shard.codes[part])
             leverage = own[:, None] * (np.square(tile @ vectors) @ inverses.T)
@@ -158,10 +211,13 @@ def leave_one_out(
     return loss, errors
 
 
+# The factor G of the label search -------------------------------------------------------------
+
+
 @operation(reads=["squares"])
 def project(shard: Shard, factor: np.ndarray, dtype: str) -> np.ndarray:
-    """Rows of G of the unlabeled rows, G_j = d_j^2 z_j^T M."""
-    rows, square = free_rows(shard), shard.state["square"]
+    """Return the rows G_j = d_j^2 z_j^T M of the unlabeled rows in the fit."""
+    rows, square = unlabeled_in_fit(shard), shard.state["square"]
     projected = np.empty((len(rows), factor.shape[1]), dtype=dtype)
     done = 0
     with one_blas_thread():
@@ -173,36 +229,41 @@ def project(shard: Shard, factor: np.ndarray, dtype: str) -> np.ndarray:
 
 @operation(sets="factor", reads=["squares"])
 def keep_projected(shard: Shard, factor: np.ndarray, dtype: str) -> None:
-    """Keep the rows of G in the shard, and their lengths, for searches that go to the rows."""
+    """Store the rows of G, and their lengths, in the shard, for searches that run there."""
     shard.state["G"] = frozen(project(shard, factor, dtype))
     shard.state["lengths"] = frozen(row_lengths(shard.state["G"]))
 
 
 @operation(reads=["squares"])
-def label_moments(shard: Shard, bits: list[np.ndarray]) -> tuple[np.ndarray]:
-    """(moments b of the unlabeled rows with given labels,); bits by row, 1 for positive."""
-    rows, square = free_rows(shard), shard.state["square"]
-    labels = np.unpackbits(bits[shard.number], count=shard.n_rows)
-    moments = np.zeros(shard.n_features + 1)
-    with one_blas_thread():
-        for part, tile in tiles(shard, rows):
-            moments += tile.T @ (square[part] * np.where(labels[part], 1.0, -1.0))
-    return (moments,)
-
-
-@operation(reads=["squares"])
-def free_bits(shard: Shard) -> np.ndarray:
-    """Which rows are unlabeled and count, one bit a row."""
-    mask = np.zeros(shard.n_rows, dtype=bool)
-    mask[free_rows(shard)] = True
-    return np.packbits(mask)
-
-
-@operation(reads=["squares"])
 def complete_bits(shard: Shard, bits: list[np.ndarray], w: np.ndarray) -> np.ndarray:
-    """Labels as bits, those of rows that do not count by the sign of their output w.(z, 1)."""
+    """Labels as bits; rows that are not in the fit get the sign of their output w.(z, 1)."""
     labels = np.unpackbits(bits[shard.number], count=shard.n_rows)
     with one_blas_thread():
         for part, tile in tiles(shard, np.flatnonzero(shard.state["square"] == 0)):
             labels[part] = tile @ w > 0
     return np.packbits(labels)
+
+
+# Tiles ----------------------------------------------------------------------------------------
+
+
+def tiles(shard: Shard, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the listed rows in dense tiles: (row numbers, (t, d + 1) float64 with a last 1)."""
+    width = shard.n_features + 1
+    size = max(LEAST_ROWS, TILE // width)
+    for low in range(0, len(rows), size):
+        part = rows[low : low + size]
+        tile = np.empty((len(part), width))
+        if isinstance(shard.rows, CSR):
+            tile[:] = 0.0
+            dense_tile(shard.rows, part, tile)
+        else:
+            tile[:, :-1] = shard.rows[part]
+        tile[:, -1] = 1.0
+        yield part, tile
+
+
+def targets_of(shard: Shard, rows: np.ndarray, positives: Sequence[int]) -> np.ndarray:
+    """Return +1 and -1 of labeled rows, (n, k), with a column for each class that is +1."""
+    assert shard.codes is not None, "labels are needed"
+    return np.where(shard.codes[rows][:, None] == np.asarray(positives), 1.0, -1.0)

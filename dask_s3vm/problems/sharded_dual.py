@@ -1,13 +1,15 @@
-"""The dual on rows in shards: coordinate ascent within each, put together as in CoCoA+.
+"""The dual SVM on rows in shards: coordinate ascent in each shard, combined as in CoCoA+.
 
-A round: every shard looks at its rows in training at the common w, which gives the duality gap
-there, takes some steps on a model of D in which the other shards are allowed for by a factor
-(Ma et al. 2015, sigma'), and returns the sum of what it would add to w. D along that sum is a
-parabola: its best step, of at most 1 for the box's sake, is taken. D never falls, whatever the
-factor: it may be smaller than the number of shards, which is safe without a line search and slow.
+In a round every shard computes the duality gap of its rows at the common w, takes steps on a local
+model of D, which accounts for the other shards by a factor (sigma' of Ma et al. 2015), and returns
+its change of w. D along the sum of the changes is a parabola: the round takes the maximizing step,
+or 1 if that is smaller, to stay in the box. D never decreases, whatever the factor. The factor can
+therefore be below the number of shards, which is the choice that is safe without a line search, and
+slow.
 
 Row state in a shard: `star_target` (y, 0 while waiting), `star_cost` (C), `star_alpha`,
-`star_change` (what the last round proposed), `star_outputs`, `star_stage`, `star_norms`.
+`star_change` (the last proposal), `star_outputs`, `star_stage`, `star_norms`, and `star_work`,
+scratch space.
 """
 
 from typing import Any
@@ -18,32 +20,32 @@ from dask_s3vm.engine.operations import copied_by, operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels import ascent, passes
-from dask_s3vm.kernels.listed import square_norms
-from dask_s3vm.kernels.vectors import dot
+from dask_s3vm.kernels import dual, passes
+from dask_s3vm.kernels.rows import square_norms
+from dask_s3vm.numerics.linalg import dot
 from dask_s3vm.problems.dual import GIVEN, LEFT_OUT, Accepted, Certificate, Extremes
 
-#: Most times that a shard goes through its rows in a round, and the part of the first time's gain
-#: below which it stops: more would be lost on a model that the other shards are about to change.
+#: Largest number of sweeps of a shard in a round, and the part of the gain of the first sweep below
+#: which it stops: the other shards are about to change the model anyway.
 EPOCHS = 20
 ENOUGH = 0.1
 
-#: Rows whose part of the gap is below this share of what is allowed, spread evenly, take no step.
+#: Rows whose term of the gap is below this part of tol P / n take no step, n rows in training.
 NEGLIGIBLE = 0.25
 
-#: Steps beyond this mean that the factor allows too much for other shards, below 1 too little.
+#: A best step beyond this means that the factor is too large; below 1 it is too small.
 LONG_STEP = 1.3
 
-#: What the client knows of a problem beside w, and what the shards know for each row.
+#: State of the client besides w, and row state of the shards.
 _NUMBERS = ("n_waiting", "_n_training", "_factor", "_haste", "_step")
 _ARRAYS = ("star_target", "star_cost", "star_alpha", "star_change", "star_outputs", "star_stage")
 
-#: A round that gains less than this part of P has met rounding errors.
+#: A slope of D below this part of P is a rounding error.
 NO_GAIN = 1e-28
 
 
 class ShardedDual:
-    """See `dual.DualProblem`; each operation is rounds over the rows.
+    """`DualProblem` on rows in shards; w is at the client.
 
     Parameters
     ----------
@@ -52,6 +54,8 @@ class ShardedDual:
     costs : C_i of labeled rows by their class, times their sample weight.
     """
 
+    takes_rounds = True
+
     def __init__(self, engine: Engine, positive: int, costs: np.ndarray) -> None:
         self._engine = engine
         self.w = np.zeros(engine.layout.n_features + 1)  # the bias stays 0
@@ -59,14 +63,14 @@ class ShardedDual:
         self.n_waiting = int(waiting)
         self._n_training = int(training)
         self._factor = max(1.0, 0.5 * engine.layout.n_shards)
-        self._haste = 2.0
-        self._step = 0.0  # of what the shards have proposed
+        self._haste = 2.0  # largest cut of the factor in a round
+        self._step = 0.0  # of the last proposal, which the shards apply in the next round
 
     def solve(self, tol: float, max_iter: int, fresh: bool = False) -> Certificate:
-        """See `dual.DualProblem`; at most `max_iter` rounds.
+        """See `DualProblem`; at most `max_iter` rounds.
 
-        Costs: 1 round each, 1 pass over the rows in training and a few over those that add to the
-        gap; d + 1 numbers to and from each group.
+        Costs per round: 1 pass over the rows in training and a few over those that add to the gap;
+        d + 1 numbers to and from each group.
         """
         floor = 0.0
         if fresh:
@@ -93,17 +97,17 @@ class ShardedDual:
         return Certificate(primal, gap, max_iter, "max_iter")
 
     def score(self) -> Extremes:
-        """See `dual.DualProblem`. Costs: 1 round, 1 pass over the waiting rows."""
+        """See `DualProblem`. Costs: 1 round, 1 pass over the waiting rows."""
         return _widest(self._engine.each(score, self.w))
 
     def confidence(self, n: int, extremes: Extremes) -> float:
-        """See `dual.DualProblem`. Costs: 2-4 rounds as a rule, no pass over the rows."""
+        """See `DualProblem`. Costs: usually 2-4 rounds, no pass over the rows."""
         return -select(self._engine, n - 1, doubts, *extremes).value
 
     def accept(
         self, above: float, below: float, positive_cost: float, negative_cost: float, stage: int
     ) -> Accepted:
-        """See `dual.DualProblem`. Costs: 1 round, no pass over the rows."""
+        """See `DualProblem`. Costs: 1 round, no pass over the rows."""
         found = self._engine.each(accept, above, below, stage, positive_cost, negative_cost)
         n_positive, n_negative = (sum(one[place] for one in found) for place in (0, 1))
         loss = float(np.add.reduce([one[2] for one in found]))
@@ -112,62 +116,66 @@ class ShardedDual:
         return Accepted(n_positive, n_negative, loss, _widest([one[3:] for one in found]))
 
     def labels(self) -> tuple[np.ndarray, np.ndarray]:
-        """See `dual.DualProblem`. Costs: 1 round; 5 bytes a row to the client."""
+        """See `DualProblem`. Costs: 1 round; 5 bytes a row to the client."""
         found = self._engine.each(take_labels)
         return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
 
+    def solution(self) -> np.ndarray:
+        """Weights in internal order."""
+        return self.w
+
     def state(self) -> dict[str, Any]:
-        """See `dual.DualProblem`. Costs: 1 round; 37 bytes a row to the client."""
+        """See `DualProblem`. Costs: 1 round; 37 bytes a row to the client."""
         numbers = {name: getattr(self, name) for name in _NUMBERS}
         rows = self._engine.each(take_state)
         self._engine.remember("dual", put_state, rows)
         return {**numbers, "w": self.w, "rows": rows}
 
-    def go_on_from(self, state: dict[str, Any]) -> None:
-        """See `dual.DualProblem`. Costs: 1 round; as many bytes to each group."""
+    def resume_from(self, state: dict[str, Any]) -> None:
+        """See `DualProblem`. Costs: 1 round; as many bytes to each group."""
         for name in _NUMBERS:
             setattr(self, name, state[name])
         self.w = state["w"]
         self._engine.each(put_state, state["rows"])
 
     def _adapt(self, best: float) -> None:
-        """Let the next round's factor follow the step that this one's was good for."""
+        """Adapt the factor to the best step of this round."""
         most = float(self._engine.layout.n_shards)
         if best > LONG_STEP:
             self._factor = max(1.0, self._factor / min(best, self._haste))
         elif best < 1.0:
             self._factor = min(most, self._factor / max(best, 0.5))
-            self._haste = 1.1  # found: from now on in small steps, or it would swing
+            self._haste = 1.1  # near the right factor: small changes, to avoid oscillation
 
 
 def _widest(pairs: list[Any]) -> Extremes:
     return Extremes(max(high for high, _ in pairs), min(low for _, low in pairs))
 
 
-# Operations on one shard --------------------------------------------------------------------
+# Operations on one shard ----------------------------------------------------------------------
 
 
 @operation(sets="dual")
 def begin(shard: Shard, positive: int, costs: np.ndarray) -> tuple[int, int]:
-    """Set up row state; returns (rows that wait for a label, rows in training)."""
+    """Set up the row state; (number of waiting rows, number of rows in training)."""
     codes, state = shard.codes, shard.state
     assert codes is not None, "labels are needed"
     given = codes >= 0
     state["star_target"] = np.where(given, np.where(codes == positive, 1, -1), 0).astype(np.int8)
     cost = np.where(given, costs[codes], 0.0)
     state["star_cost"] = cost if shard.weights is None else cost * shard.weights
-    stage = np.where(given, GIVEN, ascent.WAITING).astype(np.int32)
+    stage = np.where(given, GIVEN, dual.WAITING).astype(np.int32)
     stage[~given & ~shard.unlabeled] = LEFT_OUT
     state["star_stage"] = stage
     for name in ("star_alpha", "star_change", "star_outputs"):
         state[name] = np.zeros(shard.n_rows)
     _set_up(shard)
-    waiting = np.count_nonzero(stage == ascent.WAITING)
+    waiting = np.count_nonzero(stage == dual.WAITING)
     return int(waiting), int(np.count_nonzero(state["star_cost"]))
 
 
 def _set_up(shard: Shard) -> None:
-    """Have what does not change: room to work in, and the lengths of the rows."""
+    """Set up what does not change: scratch space, and the squared lengths of the rows."""
     state, every = shard.state, np.arange(shard.n_rows, dtype=np.uint32)
     state["star_work"] = np.zeros(shard.n_rows, dtype=np.uint32)
     if "star_norms" not in state:
@@ -178,19 +186,19 @@ def _set_up(shard: Shard) -> None:
 def propose(
     shard: Shard, w: np.ndarray, step: float, factor: float, floor: float, seed: int
 ) -> tuple[Any, ...]:
-    """Take the last round's step, look at the gap, and propose a change of w.
+    """Apply the step of the last round, compute the gap, and propose a change of w.
 
     Returns (change of w, sum of the changes of alpha, loss, gap).
     """
     state = shard.state
     target, cost, alpha = state["star_target"], state["star_cost"], state["star_alpha"]
     change, work = state["star_change"], state["star_work"]
-    ascent.apply_change(step, cost, alpha, change)
+    dual.apply_change(step, cost, alpha, change)
     pair = shard.pair(w)
-    loss, _, gap, n = ascent.duality_gap(
+    loss, gap, n = dual.duality_gap(
         shard.rows, target, cost, alpha, pair, floor, state["star_outputs"], work
     )
-    added = ascent.ascend(
+    added = dual.ascend(
         shard.rows,
         work[:n],
         target,
@@ -209,9 +217,9 @@ def propose(
 
 @operation(changes="dual")
 def expand(shard: Shard, step: float) -> tuple[np.ndarray]:
-    """(sum_i y_i alpha_i x_i,), after the last round's step."""
+    """(sum_i y_i alpha_i x_i,), after the step of the last round."""
     state = shard.state
-    ascent.apply_change(step, state["star_cost"], state["star_alpha"], state["star_change"])
+    dual.apply_change(step, state["star_cost"], state["star_alpha"], state["star_change"])
     pair = shard.pair(0.0)
     passes.add_rows(shard.rows, state["star_target"] * state["star_alpha"], pair, 0.0)
     return (shard.take(pair),)
@@ -219,19 +227,17 @@ def expand(shard: Shard, step: float) -> tuple[np.ndarray]:
 
 @operation(changes="dual")
 def score(shard: Shard, w: np.ndarray) -> tuple[float, float]:
-    """Outputs of the waiting rows: the largest and the smallest."""
+    """Compute the outputs of the waiting rows; (largest, smallest)."""
     state = shard.state
-    return ascent.score_waiting(
-        shard.rows, state["star_stage"], shard.pair(w), state["star_outputs"]
-    )
+    return dual.score_waiting(shard.rows, state["star_stage"], shard.pair(w), state["star_outputs"])
 
 
 @operation(reads=["dual"])
 def doubts(shard: Shard, high: float, low: float) -> tuple[np.ndarray, np.ndarray]:
-    """Minus the relative confidence of the waiting rows; see `ascent.doubts`."""
+    """(minus relative confidence, row numbers) of the waiting rows; see `kernels.dual.doubts`."""
     values, rows = np.empty(shard.n_rows), np.empty(shard.n_rows, dtype=np.uint32)
     stage = shard.state["star_stage"]
-    n = ascent.doubts(shard.state["star_outputs"], stage, high, low, values, rows)
+    n = dual.doubts(shard.state["star_outputs"], stage, high, low, values, rows)
     return values[:n], rows[:n]
 
 
@@ -239,10 +245,10 @@ def doubts(shard: Shard, high: float, low: float) -> tuple[np.ndarray, np.ndarra
 def accept(
     shard: Shard, above: float, below: float, stage: int, positive: float, negative: float
 ) -> tuple[Any, ...]:
-    """Label waiting rows; see `ascent.accept`."""
+    """Label waiting rows; see `kernels.dual.accept`."""
     state = shard.state
     weights = np.empty(0) if shard.weights is None else shard.weights
-    return ascent.accept(
+    return dual.accept(
         state["star_outputs"],
         above,
         below,
@@ -264,13 +270,13 @@ def take_labels(shard: Shard) -> tuple[np.ndarray, np.ndarray]:
 
 @operation(reads=["dual"])
 def take_state(shard: Shard) -> list[np.ndarray]:
-    """Copy what there is for each row."""
+    """Copy the row state."""
     return [shard.state[name].copy() for name in _ARRAYS]
 
 
 @operation(sets="dual")
 def put_state(shard: Shard, states: list[list[np.ndarray]]) -> None:
-    """Put back what `take_state` gave, by shard."""
+    """Restore what `take_state` returned, by shard."""
     for name, array in zip(_ARRAYS, states[shard.number], strict=True):
         shard.state[name] = array.copy()
     _set_up(shard)

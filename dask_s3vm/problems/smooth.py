@@ -6,15 +6,16 @@
 with the losses of `kernels.smooth`, costs c that sum to 1 over labeled and s over unlabeled
 rows (1/l and 1/u without weights), and m the mean of the unlabeled rows. The offset b is
 
-    balanced  given, 2 r - 1: the mean output of the unlabeled rows, eq. 13. (Printed there is the
-              sum of the known labels; their mean is what is meant, and what outputs of size 1
-              allow.)
+    balanced  fixed at 2 r - 1, the mean output of the unlabeled rows, eq. 13. (The paper prints the
+              sum of the known labels; their mean is meant, and fits outputs of size 1.)
     free      one more variable, not regularized
     none      0, and m = 0
 
 Rows are centered on the fly: x.w + (b - m.w) is one product and one number, and sparse rows stay
-sparse. Row state in a shard: `target` (0 where unlabeled), `cost` (c or s), and the numbers of
-rows that count: `known`, `free` and `counted`, both.
+sparse.
+
+Row state in a shard: `target` (0 where unlabeled), `cost` (c or s), and the numbers of the rows of
+cost > 0: `known` (labeled), `free` (unlabeled) and `counted` (both).
 """
 
 from typing import Any
@@ -25,16 +26,16 @@ from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import smooth
-from dask_s3vm.kernels.rows import CSR
-from dask_s3vm.kernels.vectors import dot
-from dask_s3vm.problems.l2svm import row_costs
+from dask_s3vm.kernels.rows import CSR, sum_rows
+from dask_s3vm.numerics.linalg import dot
+from dask_s3vm.problems.hinge import row_costs
 from dask_s3vm.problems.transductive import set_known_targets
 
 OFFSETS = ("balanced", "free", "none")
 
 
 class SmoothProblem:
-    """F above, in variables x = w, or (w, b) where the offset is free.
+    """F above, in the variables x = w, or (w, b) if the offset is free.
 
     Parameters
     ----------
@@ -42,10 +43,10 @@ class SmoothProblem:
     lam : weight of the regularizer.
     positive : the class number that is +1; every other class is -1.
     costs : cost c_i of a labeled row by its class number, times its sample weight.
-    unlabeled_weight : total sample weight of the unlabeled rows; without any, rows are centered on
-        the labeled ones.
+    unlabeled_weight : total sample weight of the unlabeled rows; if 0, m is the mean of the labeled
+        rows.
     offset : one of `OFFSETS`.
-    level : b where it is balanced.
+    level : b if the offset is balanced.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class SmoothProblem:
         return self._width + (self._offset == "free")
 
     def evaluate(self, x: np.ndarray, lam_u: float) -> tuple[float, np.ndarray]:
-        """Value and gradient; with lam_u = 0 unlabeled rows are not read.
+        """Value and gradient; if lam_u = 0 unlabeled rows are not read.
 
         Costs: 1 round, 1 pass over the rows; d + 1 numbers to and from each group.
         """
@@ -96,15 +97,15 @@ class SmoothProblem:
     ) -> tuple[float, np.ndarray]:
         """Value and gradient for another weight of the unlabeled rows, from those for `lam_u`.
 
-        Both are linear in lam_u, and what is left at 0 follows from the labeled rows: F(new) =
-        F(0) + new/lam_u (F(lam_u) - F(0)). Costs: 1 round, 1 pass over the labeled rows.
+        Both are linear in lam_u: F(new) = F(0) + new/lam_u (F(lam_u) - F(0)), and F(0) needs the
+        labeled rows only. Costs: 1 round, 1 pass over the labeled rows.
         """
         value_0, gradient_0 = self.evaluate(x, 0.0)
         ratio = new_lam_u / lam_u
         return value_0 + ratio * (value - value_0), gradient_0 + ratio * (gradient - gradient_0)
 
     def weights(self, x: np.ndarray) -> np.ndarray:
-        """(w, b - m.w): weights (d + 1,) for rows as they are, bias last."""
+        """Return (w, b - m.w), (d + 1,): weights for rows that are not centered, bias last."""
         out = np.zeros(self._engine.layout.n_features + 1)
         w = out[: self._width]
         w[:] = x[: self._width]
@@ -114,7 +115,7 @@ class SmoothProblem:
         return out
 
     def variables(self, weights: np.ndarray) -> np.ndarray:
-        """x of weights (d + 1,), as far as they obey the offset."""
+        """Return the variables x of weights (d + 1,); a bias that x does not contain is dropped."""
         x = np.zeros(self.size)
         w = weights[: self._width]
         x[: self._width] = w
@@ -123,23 +124,23 @@ class SmoothProblem:
         return x
 
     def _look_at_rows(self, which: str) -> tuple[int, np.ndarray]:
-        """Number of columns up to the last that occurs, and the mean of the rows of a list.
+        """Return the number of columns up to the last one that occurs, and the mean of listed rows.
 
-        Columns of text are ordered by how often they occur: where rows are few, many of the last
+        Columns of text are often sorted by frequency. If rows are few, many of the last columns
         occur in none of them, and have weight 0 at any minimum. Costs: 1 round, 1 pass.
         """
-        total, used = self._engine.sum(sum_rows, which)
+        total, used = self._engine.sum(column_sums, which)
         width = int(np.flatnonzero(used)[-1]) + 1 if used.any() else 1
         mean = total[:width] / total[-1]
         return width, mean if self._offset != "none" else np.zeros(width)
 
 
-# Operations on one shard --------------------------------------------------------------------
+# Operations on one shard ----------------------------------------------------------------------
 
 
 @operation(sets="costs", reads=["targets"])
 def set_smooth_costs(shard: Shard, costs: np.ndarray) -> None:
-    """Cost of each row, by its class number, the last entry for unlabeled rows; who counts."""
+    """Set the costs by class number, the last entry for unlabeled rows, and the lists of rows."""
     state = shard.state
     cost = row_costs(shard, costs)
     counts, labeled = cost > 0.0, state["target"] != 0
@@ -150,15 +151,15 @@ def set_smooth_costs(shard: Shard, costs: np.ndarray) -> None:
 
 
 @operation(reads=["costs"])
-def sum_rows(shard: Shard, which: str) -> tuple[np.ndarray, np.ndarray]:
+def column_sums(shard: Shard, which: str) -> tuple[np.ndarray, np.ndarray]:
     """(sum of c_i (x_i, 1) over the rows of a list, 1 at the last column that occurs)."""
-    pair = shard.pair(np.zeros(shard.n_features + 1))
-    smooth.weighted_sum(shard.rows, shard.state[which], shard.state["cost"], pair)
+    chosen, total = shard.state[which], np.zeros(shard.n_features + 1)
+    sum_rows(shard.rows, chosen, shard.state["cost"][chosen], total)
     used = np.zeros(shard.n_features)
     stored = shard.rows.indices if isinstance(shard.rows, CSR) else np.arange(shard.n_features)
     if len(stored):
         used[stored.max()] = 1.0
-    return shard.take(pair), used
+    return total, used
 
 
 @operation(reads=["costs"])

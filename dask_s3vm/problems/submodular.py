@@ -1,20 +1,19 @@
 """Labels as a set: S-QP-S3VM (Emara & Kantardzic, Problem 4).
 
-A is the set of unlabeled rows that are labeled +1. The set function (17) is, with s = sum_A z
-and the sums of `label_sums`,
+A is the set of unlabeled rows with the label +1. With s = sum_A z and the sums of `label_sums`, the
+set function (17) is
 
     S(A) = C* g.s - 1/2 C*^2 t.s + 1/2 C*^2 |s|^2 + Q5(|A|)
     Q5(n) = n [C*^2 u (3/2 d - a) + C* max(d, -a) sum_L c_i] - 1/2 C*^2 d n^2
 
 where a <= K_ij <= d for all rows. Up to Q5, which depends on the size of A alone, it is -F(A) plus
-a constant. The paper has a = 0, K_ij >= 0. Theorem 3 holds for a < 0 as well: the difference of
-gains S(A + m) - S(A) - [S(A + q + m) - S(A + q)] = C*^2 (d - K_qm) >= 0 asks for no sign, and a
-gain
+a constant. The paper has a = 0, K_ij >= 0. Theorem 3 also holds for a < 0: the difference of gains
+S(A + m) - S(A) - [S(A + q + m) - S(A + q)] = C*^2 (d - K_qm) >= 0 requires no sign of K, and a gain
 
     C* g.z_m - 1/2 C*^2 t.z_m + C*^2 s.z_m + 1/2 C*^2 K_mm + Q5(|A| + 1) - Q5(|A|)
 
-is at least C*^2 [u (d - a) - |A| (d - a) - d/2] >= 0 as |A| <= u - 1 and a <= 0: the three sums
-over rows are at least -C* max(d, -a) sum_L c, -1/2 C*^2 u d and C*^2 |A| a, and K_mm >= 0.
+is at least C*^2 [u (d - a) - |A| (d - a) - d/2] >= 0, since |A| <= u - 1 and a <= 0: the three
+sums over rows are at least -C* max(d, -a) sum_L c, -1/2 C*^2 u d and C*^2 |A| a, and K_mm >= 0.
 """
 
 from dataclasses import dataclass
@@ -25,12 +24,10 @@ import numpy as np
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import Ranked, select, up_to
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels.distinct import find_items
-from dask_s3vm.kernels.lazy_greedy import lazy_greedy
-from dask_s3vm.kernels.listed import add_rows, products, square_norms
-from dask_s3vm.kernels.rows import CSR, Rows
-from dask_s3vm.problems.label_sums import LabelSums, free_rows, lengths
-from dask_s3vm.problems.packing import copied_rows, stacked_rows
+from dask_s3vm.kernels.greedy import find_items, lazy_greedy
+from dask_s3vm.kernels.rows import CSR, Rows, products, square_norms, sum_rows
+from dask_s3vm.problems.hinge import copied_rows, stacked_rows
+from dask_s3vm.problems.label_sums import LabelSums, lengths, unlabeled_rows
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class SetFunction:
 
 
 class Picking(NamedTuple):
-    """What `lazy_greedy` needs to know beside the rows."""
+    """Parameters of `lazy_greedy` besides the rows."""
 
     q: np.ndarray
     mean: np.ndarray
@@ -103,31 +100,31 @@ class Items(NamedTuple):
         """Sum of the raw rows picked; their number last."""
         chosen = np.flatnonzero(used).astype(np.uint32)
         raw = np.zeros(n_features + 1)
-        add_rows(self.rows, chosen, used[chosen].astype(np.float64), raw)
+        sum_rows(self.rows, chosen, used[chosen].astype(np.float64), raw)
         return raw
 
 
 def picking_of(function: SetFunction) -> Picking:
-    """Set up greedy on S; Q5 plays no part in it."""
+    """Return the parameters of greedy on S; Q5 does not affect the order of gains."""
     sums = function.sums
     q = -sums.direction(np.zeros(len(sums.unlabeled)))[:-1]
     return Picking(q, sums.mean, sums.cost**2)
 
 
 def distinct_bytes(engine: Engine) -> int:
-    """Bytes of the distinct unlabeled rows, counted by shard. Costs: 1 round, 1 pass."""
+    """Bytes of the distinct unlabeled rows of each shard, summed. Costs: 1 round, 1 pass."""
     return sum(engine.each(measure_items))
 
 
 def gather_items(engine: Engine) -> Items:
-    """Bring all distinct unlabeled rows to the client. Costs: 1 round, 1 pass."""
+    """Gather all distinct unlabeled rows at the client. Costs: 1 round, 1 pass."""
     return _joined(engine.each(items_of))
 
 
 def gather_picked(engine: Engine, picking: Picking, keep: float) -> Items:
-    """Let each shard pick a share `keep` of its rows, and bring these to the client.
+    """Let each shard pick a share `keep` of its rows, and gather these at the client.
 
-    The first round of GreeDi. Costs: 1 round.
+    This is the first round of GreeDi. Costs: 1 round.
     """
     return _joined(engine.each(best_items_of, picking, keep))
 
@@ -135,10 +132,10 @@ def gather_picked(engine: Engine, picking: Picking, keep: float) -> Items:
 def proven_share(
     engine: Engine, function: SetFunction, raw: np.ndarray, picks: np.ndarray
 ) -> float:
-    """S(A) as a part of the largest value that a set of that size can have, at least.
+    """Return a lower bound of S(A) / max S(B) over sets B of the size of A.
 
-    By submodularity S(B) <= S(A) + the |B| largest gains S(A + m) - S(A). Costs: 4-6 rounds, 2
-    passes.
+    By submodularity S(B) <= S(A) + the sum of the |B| largest gains S(A + m) - S(A). Costs: 4-6
+    rounds, 2 passes.
     """
     value, n = function.value(raw), len(picks)
     if n == 0 or n == function.sums.n_unlabeled:
@@ -155,7 +152,7 @@ def proven_share(
 
 
 def bits_of_rows(engine: Engine, numbers: np.ndarray) -> list[np.ndarray]:
-    """Global row numbers, ascending, as one bit a row, by shard."""
+    """Return ascending global row numbers as one bit a row, by shard."""
     starts = np.asarray(engine.layout.starts)
     cuts = np.searchsorted(numbers, starts)
     bits = []
@@ -167,7 +164,7 @@ def bits_of_rows(engine: Engine, numbers: np.ndarray) -> list[np.ndarray]:
 
 
 def _joined(parts: list[tuple[Rows, np.ndarray, np.ndarray]]) -> Items:
-    """Put the items of shards together, and find those that are in several."""
+    """Join the items of shards, and merge those that several shards have."""
     parts = [part for part in parts if len(part[2])]
     offsets = np.cumsum([0, *(int(part[1].max()) + 1 for part in parts)])
     rows = stacked_rows([part[0] for part in parts])
@@ -181,20 +178,20 @@ def _joined(parts: list[tuple[Rows, np.ndarray, np.ndarray]]) -> Items:
     return Items(rows, starts, numbers[np.argsort(item, kind="stable")])
 
 
-# Operations on one shard --------------------------------------------------------------------
+# Operations on one shard ----------------------------------------------------------------------
 
 
 def items_of(shard: Shard) -> tuple[Rows, np.ndarray, np.ndarray]:
-    """(distinct unlabeled rows, item of each unlabeled row, global number of it)."""
-    free = free_rows(shard)
+    """(distinct unlabeled rows, item and global number of each unlabeled row)."""
+    free = unlabeled_rows(shard)
     first, item = _items(shard, free)
     numbers = free.astype(np.int64) + shard.start
     return copied_rows(shard.rows, free[first]), item, numbers
 
 
 def measure_items(shard: Shard) -> int:
-    """Bytes of the distinct unlabeled rows; they are found, and kept for the next operation."""
-    free = free_rows(shard)
+    """Return the bytes of the distinct unlabeled rows; stores the items for the next operation."""
+    free = unlabeled_rows(shard)
     first, item = _items(shard, free)
     shard.state["items"] = (first, item)
     rows = free[first]
@@ -207,7 +204,7 @@ def measure_items(shard: Shard) -> int:
 def best_items_of(
     shard: Shard, picking: Picking, keep: float
 ) -> tuple[Rows, np.ndarray, np.ndarray]:
-    """As `items_of`, of the rows that greedy on this shard's rows alone picks."""
+    """As `items_of`, for the rows that greedy picks among those of this shard alone."""
     rows, _, numbers = found = items_of(shard)
     if len(numbers) == 0:
         return found
@@ -230,7 +227,7 @@ def falling_gains(
     shift: float,
     picks: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What picking each row that is not in the set would add to S without Q5, times -1."""
+    """(minus the gain in S without Q5, row numbers) of the unlabeled rows outside the set."""
     own = picks[
         np.searchsorted(picks, shard.start) : np.searchsorted(picks, shard.start + shard.n_rows)
     ]
@@ -244,7 +241,7 @@ def falling_gains(
 
 
 def sum_up_to(shard: Shard, last: Ranked, *args: object) -> tuple[float]:
-    """(sum of the values of `falling_gains` that are not behind `last`,)."""
+    """(sum of the values of `falling_gains` up to `last`,)."""
     values, rows = falling_gains(shard, *args)  # type: ignore[arg-type]
     return (float(np.add.reduce(values[up_to(shard, values, rows, last)])),)
 

@@ -1,9 +1,11 @@
-"""Rows without a label that are given one: the problem inside TSVM (Sindhwani & Keerthi, 1.3).
+"""Unlabeled rows with labels that can be switched: the problem of TSVM (Sindhwani & Keerthi, 1.3).
 
     1/2 sum_lab c_i max(0, 1 - y_i o_i)^2 + c_u/2 sum_unl max(0, 1 - y_j o_j)^2 + lam/2 |w|^2
 
-For given labels y_j of the unlabeled rows this is an l2-SVM. The labels live in the shards, in
-`target`; what the client keeps of them, to put them back, is one bit a row.
+For given labels y_j of the unlabeled rows this is an l2-SVM. The labels are in the shards, in
+`target`; the client has a copy, one bit a row, to restore them.
+
+Lists of rows are ordered by (value, row number); `Ranked` is a position in that order.
 """
 
 from dataclasses import replace
@@ -13,28 +15,24 @@ import numpy as np
 
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.engine.select import Ranked, count_crossing, select
+from dask_s3vm.engine.select import Ranked, count_crossing, select, up_to
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels import line
-from dask_s3vm.problems.base import Point
-from dask_s3vm.problems.l2svm import evaluate, hinge_over, hinge_slope, row_costs
-from dask_s3vm.problems.quadratic import QuadraticProblem, drop_packed
-from dask_s3vm.problems.switching import (
-    doubtful_negatives,
-    doubtful_positives,
-    falling_negatives,
-    falling_outputs,
-    label_bits,
-    label_top,
+from dask_s3vm.kernels import passes
+from dask_s3vm.problems.hinge import (
+    QuadraticProblem,
+    active_rows,
+    drop_packed,
+    evaluate,
+    hinge_over,
+    hinge_slope,
     outputs_at,
-    restore_labels,
-    set_outputs,
-    swap_labels,
+    row_costs,
 )
+from dask_s3vm.solvers.problem import Point
 
 
 class SemiSupervisedProblem(QuadraticProblem):
-    """A problem with unlabeled rows, whatever they are taken for."""
+    """A quadratic problem with unlabeled rows, however they enter it."""
 
     def transductive_value(self, point: Point) -> float:
         """Objective with each unlabeled row on the side of its own output.
@@ -55,8 +53,8 @@ class LabeledPart(NamedTuple):
 class TransductiveProblem(SemiSupervisedProblem):
     """The l2-SVM above, with operations on the labels of the unlabeled rows.
 
-    Points follow the operations at hand: what a switch or a new c_u changes of them is known
-    without a pass over the rows.
+    A switch of labels or a new c_u changes value and gradient of a point in a way that is known
+    without a pass over all rows: the methods return the updated point.
 
     Parameters
     ----------
@@ -64,7 +62,8 @@ class TransductiveProblem(SemiSupervisedProblem):
 
     Attributes
     ----------
-    labels : those of the unlabeled rows, one bit a row, by shard; empty before there are any.
+    labels : one bit for each row, by shard, of which those of unlabeled rows count; empty before
+        labels are assigned.
     unlabeled_cost : c_u.
     """
 
@@ -81,9 +80,9 @@ class TransductiveProblem(SemiSupervisedProblem):
         self.set_unlabeled_cost(0.0)
 
     def set_unlabeled_cost(self, cost: float) -> None:
-        """Set c_u: the cost of an unlabeled row of sample weight 1; 0 leaves them out.
+        """Set c_u, the cost of an unlabeled row of sample weight 1; rows of cost 0 are skipped.
 
-        Costs: 1 round, no pass over the rows. Points from before need `at_cost`.
+        Costs: 1 round, no pass over the rows. Points made before are updated by `at_cost`.
         """
         self.unlabeled_cost = cost
         self.engine.each(set_costs, np.append(self._costs, cost))
@@ -97,9 +96,9 @@ class TransductiveProblem(SemiSupervisedProblem):
         return LabeledPart(loss, gradient)
 
     def at_cost(self, point: Point, labeled: LabeledPart, cost: float) -> Point:
-        """Return the point as it is when c_u becomes `cost`: the rest is linear in c_u.
+        """Return the point for c_u = `cost`: what the labeled part leaves is linear in c_u.
 
-        Costs: nothing. `set_unlabeled_cost` comes before any other use of the new point.
+        Costs: nothing. Call `set_unlabeled_cost` before any other use of the new point.
         """
         growth = cost / self.unlabeled_cost
         value = labeled.loss + 0.5 * self.lam * float(np.add.reduce(point.w * point.w))
@@ -113,7 +112,7 @@ class TransductiveProblem(SemiSupervisedProblem):
     def assign(self, w: np.ndarray, n_positive: int) -> None:
         """Label the `n_positive` unlabeled rows of largest output at w +1, and the others -1.
 
-        Costs: 4-7 rounds, 1 pass over the rows.
+        Costs: 4-10 rounds, 1 pass over the rows; n/8 bytes of labels to the client.
         """
         self.engine.each(set_outputs, w, self._bias)
         threshold = Ranked(-np.inf, -1)
@@ -122,16 +121,15 @@ class TransductiveProblem(SemiSupervisedProblem):
         self._remember(self.engine.each(label_top, threshold))
 
     def switch(self, point: Point, most: int | None) -> tuple[int, Point]:
-        """Swap the labels of pairs of rows that are on the wrong side of each other (1.3.2).
+        """Swap the labels of pairs of rows for which that lowers the objective (section 1.3.2).
 
-        Among rows inside the margin, those labeled +1 by output ascending and those labeled -1
-        descending: the k-th of both swap labels as long as the first is below the second, `most`
-        pairs at most. Rows of different weight are ordered by what a switch costs, so that it
-        lowers the objective for them too. Returns the number of pairs, and the point with the new
-        labels.
+        Among the unlabeled rows inside the margin, sort those labeled +1 by ascending and those
+        labeled -1 by descending output. The k-th rows of both lists swap labels as long as the
+        first output is below the second, for at most `most` pairs. Weighted rows are sorted by the
+        cost of a switch instead. Returns the number of pairs, and the point with the new labels.
 
-        Costs: 2-4 rounds if there is nothing to switch, else 10 or so, and a pass over the rows
-        that are switched.
+        Costs: 2-4 rounds if there is nothing to switch, else about 10, a pass over the switched
+        rows, and n/8 bytes of labels to the client.
         """
         slot = point.slot
         pairs = count_crossing(self.engine, doubtful_positives, doubtful_negatives, slot)
@@ -155,27 +153,30 @@ class TransductiveProblem(SemiSupervisedProblem):
     def assign_sides(self, w: np.ndarray) -> None:
         """Label unlabeled rows by the sign of their output at w.
 
-        Costs: 1 round, 1 pass over the rows.
+        Costs: 1 round, 1 pass over the rows; n/8 bytes of labels to the client.
         """
         self._remember(self.engine.each(label_by_side, w, self._bias))
 
     def label(self, bits: list[np.ndarray]) -> None:
-        """Give the unlabeled rows labels: one bit a row, by shard. Costs: 1 round."""
+        """Set the labels of the unlabeled rows: one bit a row, by shard.
+
+        Costs: 1 round; n/8 bytes to each group.
+        """
         self.engine.each(restore_labels, bits)
         self.labels = bits
 
     def _remember(self, bits: list[np.ndarray]) -> None:
-        """Keep the labels, one bit a row, to put them back after a loss."""
+        """Save the labels, one bit a row, so that the engine can restore them."""
         self.engine.remember("labels", restore_labels, bits)
         self.labels = bits
 
 
-# Operations on one shard --------------------------------------------------------------------
+# Operations on one shard: targets, costs and losses -------------------------------------------
 
 
 @operation(sets="targets")
 def set_known_targets(shard: Shard, positive: int) -> None:
-    """Y of labeled rows; 0 for now for the others."""
+    """Set y of the labeled rows, and 0 for the others until they get a label."""
     assert shard.codes is not None, "labels are needed"
     target = np.where(shard.codes == positive, 1, -1).astype(np.int8)
     target[shard.codes < 0] = 0
@@ -203,6 +204,48 @@ def labeled_part(shard: Shard, bias: float, slot: int) -> tuple[Any, ...]:
     return shard.take(pair), loss
 
 
+@operation(reads=["slot{slot}"])
+def transductive_loss(shard: Shard, slot: int) -> tuple[float]:
+    """(sum of the losses, unlabeled rows on the side of their output,)."""
+    state = shard.state
+    outputs = state[f"outputs{slot}"]
+    return (passes.transductive_loss(shard.codes, state["target"], state["cost"], outputs),)
+
+
+# Operations on one shard: outputs and labels by output ----------------------------------------
+
+
+@operation(sets="outputs")
+def set_outputs(shard: Shard, w: np.ndarray, bias: float) -> None:
+    """Store the outputs of all rows, including those of cost 0, which an evaluation skips."""
+    shard.state["outputs"] = outputs_at(shard, w, bias)
+
+
+def count_positive(shard: Shard, w: np.ndarray, bias: float) -> tuple[int]:
+    """(number of unlabeled rows with positive output at w,)."""
+    return (int(np.count_nonzero(outputs_at(shard, w, bias)[shard.unlabeled] > 0)),)
+
+
+@operation(reads=["outputs"])
+def falling_outputs(shard: Shard) -> tuple[np.ndarray, np.ndarray]:
+    """(minus outputs, row numbers) of the unlabeled rows: ascending order has the largest first."""
+    rows = np.flatnonzero(shard.unlabeled)
+    return -shard.state["outputs"][rows], rows
+
+
+@operation(reads=["targets", "outputs"])
+def label_top(shard: Shard, threshold: Ranked) -> np.ndarray:
+    """Label unlabeled rows +1 up to a position in the order of falling outputs, -1 behind it.
+
+    Returns the labels as bits.
+    """
+    values, rows = falling_outputs(shard)
+    top = up_to(shard, values, rows, threshold)
+    shard.state["target"][rows] = np.where(top, 1, -1)
+    del shard.state["outputs"]
+    return label_bits(shard)
+
+
 @operation(reads=["targets"])
 def label_by_side(shard: Shard, w: np.ndarray, bias: float) -> np.ndarray:
     """Label unlabeled rows by the sign of their output at w; returns the labels as bits."""
@@ -211,14 +254,93 @@ def label_by_side(shard: Shard, w: np.ndarray, bias: float) -> np.ndarray:
     return label_bits(shard)
 
 
+# Operations on one shard: label switching -----------------------------------------------------
+
+
 @operation(reads=["slot{slot}"])
-def transductive_loss(shard: Shard, slot: int) -> tuple[float]:
-    """(sum of the losses, unlabeled rows on the side of their output,)."""
+def doubtful_positives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
+    """(cost of a switch, row numbers) of the unlabeled rows labeled +1 and inside the margin."""
+    return _switch_costs(shard, slot, 1)
+
+
+@operation(reads=["slot{slot}"])
+def doubtful_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
+    """(gain of a switch, row numbers) of the unlabeled rows labeled -1 and inside the margin."""
+    return _switch_costs(shard, slot, -1)
+
+
+@operation(reads=["slot{slot}"])
+def falling_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
+    """As `doubtful_negatives`, with minus the gain: ascending order has the largest gain first."""
+    outputs, rows = doubtful_negatives(shard, slot)
+    return -outputs, rows
+
+
+def _switch_costs(shard: Shard, slot: int, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Excess loss of the label -1 over +1, s_i (max(0, 1 + o)^2 - max(0, 1 - o)^2), of one side.
+
+    It increases with the output: without weights the output itself gives the same order. Rows of
+    weight 0 have target 0 and are on neither side.
+    """
     state = shard.state
-    outputs = state[f"outputs{slot}"]
-    return (line.transductive_loss(shard.codes, state["target"], state["cost"], outputs),)
+    active = active_rows(shard, slot)
+    rows = np.empty_like(active)
+    rows = rows[: passes.doubtful_rows(active, shard.codes, state["target"], side, rows)]
+    outputs = state[f"outputs{slot}"][rows]
+    if shard.weights is None:
+        return outputs, rows
+    up, down = np.maximum(0.0, 1.0 - outputs), np.maximum(0.0, 1.0 + outputs)
+    return shard.weights[rows] * (down**2 - up**2), rows
 
 
-def count_positive(shard: Shard, w: np.ndarray, bias: float) -> tuple[int]:
-    """(number of unlabeled rows with a positive output at w,)."""
-    return (int(np.count_nonzero(outputs_at(shard, w, bias)[shard.unlabeled] > 0)),)
+@operation(reads=["slot{slot}"])
+def swap_labels(
+    shard: Shard, bias: float, slot: int, last_up: Ranked, last_down: Ranked
+) -> tuple[Any, ...]:
+    """Switch the labels of the rows up to a position in either order.
+
+    Returns the changes of (gradient, loss, number of active rows), and the labels as bits in a
+    list: the engine's sum of lists is their concatenation.
+    """
+    gains, positives = doubtful_positives(shard, slot)
+    positives = positives[up_to(shard, gains, positives, last_up)]
+    gains, negatives = falling_negatives(shard, slot)
+    negatives = negatives[up_to(shard, gains, negatives, last_down)]
+    change = _flip(shard, np.concatenate([positives, negatives]), bias, slot)
+    return *change, [label_bits(shard)]
+
+
+def _flip(shard: Shard, rows: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]:
+    """Switch the labels of active rows; return the changes of (gradient, loss, active rows)."""
+    pair, target = shard.pair(0.0), shard.state["target"]
+    loss_before, n_before = hinge_over(shard, rows, -1.0, pair, bias, slot)
+    target[rows] *= -1
+    loss_after, n_after = hinge_over(shard, rows, 1.0, pair, bias, slot)
+    if n_after < n_before:  # a row beyond the margin is inactive with its new label
+        _drop_resting(shard, slot)
+    return shard.take(pair), loss_after + loss_before, n_after - n_before
+
+
+def _drop_resting(shard: Shard, slot: int) -> None:
+    """Remove rows that are no longer active from the list of a slot."""
+    active, state = active_rows(shard, slot), shard.state
+    still = active[state["target"][active] * state[f"outputs{slot}"][active] < 1.0]
+    active[: len(still)] = still
+    state[f"n_active{slot}"] = len(still)
+    drop_packed(shard)
+
+
+# Operations on one shard: labels as bits ------------------------------------------------------
+
+
+def label_bits(shard: Shard) -> np.ndarray:
+    """Return the labels of all rows, one bit a row."""
+    return np.packbits(shard.state["target"] > 0)
+
+
+@operation(sets="labels", reads=["targets"])
+def restore_labels(shard: Shard, bits: list[np.ndarray]) -> None:
+    """Restore the labels of the unlabeled rows."""
+    labels = np.unpackbits(bits[shard.number], count=shard.n_rows)
+    unlabeled = shard.unlabeled
+    shard.state["target"][unlabeled] = np.where(labels[unlabeled], 1, -1)

@@ -1,1 +1,1 @@
-"""What a run leaves behind: files in a folder (`record`), pictures (`figures`), a page (`page`)."""
+"""Records of runs: the folder of a run (`record`), and its HTML page with plots (`page`)."""

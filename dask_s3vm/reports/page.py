@@ -1,14 +1,21 @@
-"""One page about a run: plain HTML that needs no network, no script and no other file.
+"""The page about a run, and its pictures.
 
-Every text on it comes from outside - file names, labels, errors - and is escaped where it is put.
+The page is plain HTML without scripts, and loads no other file. Its texts - file names, labels,
+errors - come from outside and are escaped where they are inserted.
 """
 
 import base64
-from collections.abc import Iterable, Mapping
+import importlib.util
+import io
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from html import escape
+from pathlib import Path
 from typing import Any
 
-from dask_s3vm.reports.figures import TITLES
+from dask_s3vm.io.archive import write_atomically
+from dask_s3vm.parameters.methods import METHODS
+from dask_s3vm.plotting import plot_annealing, plot_objective, plot_output_counts, plot_switches
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -43,8 +50,17 @@ ul { padding-left: 1.2em; }
 @media print { .scroll { max-height: none; } figure { break-inside: avoid; } }
 """
 
-#: Rows of the history that the page shows; the others are in history.csv.
+#: Rows of the history on the page, at most; history.csv has all of them.
 MOST_ROWS = 400
+
+#: Name of a picture -> its title.
+TITLES = {
+    "objective": "Objective over time",
+    "annealing": "Annealing path",
+    "switches": "Switches per level",
+    "outputs": "Outputs of the rows",
+    "boundary": "Decision boundary",
+}
 
 
 def make_page(
@@ -57,10 +73,19 @@ def make_page(
 
     Parameters
     ----------
-    facts : of `run.json`.
-    history : rows of `history.json`.
-    config : text of `config.toml`.
-    pictures : name -> (media type, bytes).
+    facts : dict
+        Content of `run.json`.
+    history : list of dict
+        Rows of `history.json`.
+    config : str
+        Text of `config.toml`.
+    pictures : dict
+        Name -> (media type, bytes).
+
+    Returns
+    -------
+    str
+        The HTML text.
     """
     title = f"{facts.get('estimator', 'Run')} of {facts.get('started', 'an unknown time')}"
     body = [
@@ -76,11 +101,11 @@ def make_page(
         _section("Environment", _pairs(_merged(facts.get("environment"), facts.get("cluster")))),
         "</div>",
         _section("Notes", _notes(facts.get("notes"))),
-        _section("To repeat it", f"<pre>{escape(config)}</pre>" if config else ""),
+        _section("Configuration", f"<pre>{escape(config)}</pre>" if config else ""),
     ]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        # nothing from elsewhere, whatever the texts say
+        # the browser loads nothing from outside, whatever the texts contain
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
         f"<title>{escape(title)}</title><style>{_STYLE}</style>"
@@ -92,7 +117,7 @@ def make_page(
 def _subtitle(facts: Mapping[str, Any]) -> str:
     ending = facts.get("exit")
     if not isinstance(ending, dict):
-        state, reason = "bad", "running, or killed"
+        state, reason = "bad", "still running, or killed"
     else:
         good = ending.get("code") == 0
         state = "" if good else "bad"
@@ -101,7 +126,7 @@ def _subtitle(facts: Mapping[str, Any]) -> str:
     files = data.get("files") if isinstance(data, dict) else None
     about = f"started {_text(facts.get('started'))}"
     if files:
-        about += f", on {_text(files)}"
+        about += f", data {_text(files)}"
     return (
         f'<p class="sub">{escape(about)}</p>'
         f'<p><span class="state {state}">{escape(str(reason))}</span></p>'
@@ -118,7 +143,7 @@ def _cards(facts: Mapping[str, Any]) -> str:
         if name in result:
             shown.append((name, result[name]))
     if "seconds" in facts:
-        shown.append(("seconds in all", facts["seconds"]))
+        shown.append(("seconds in total", facts["seconds"]))
     cards = (
         f'<div class="card"><b>{escape(_text(value))}</b><span>{escape(_words(name))}</span></div>'
         for name, value in shown
@@ -128,7 +153,7 @@ def _cards(facts: Mapping[str, Any]) -> str:
 
 def _figures(pictures: Mapping[str, tuple[str, bytes]], facts: Mapping[str, Any]) -> str:
     if not pictures:
-        return "<p>There are no pictures; see the notes.</p>" if facts.get("notes") else ""
+        return "<p>No pictures; see the notes.</p>" if facts.get("notes") else ""
     ordered = sorted(pictures, key=lambda name: ([*TITLES, name].index(name), name))
     parts = []
     for name in ordered:
@@ -144,21 +169,21 @@ def _figures(pictures: Mapping[str, tuple[str, bytes]], facts: Mapping[str, Any]
 
 def _history(rows: list[dict[str, Any]]) -> str:
     if not rows:
-        return "<p>No row was written.</p>"
+        return "<p>The history is empty.</p>"
     names = list(dict.fromkeys(name for row in rows for name in row))
     head = "".join(f"<th>{escape(str(name))}</th>" for name in names)
-    left_out = ""
+    omitted = ""
     shown = rows
     if len(rows) > MOST_ROWS:
         half = MOST_ROWS // 2
         shown = [*rows[:half], *rows[-half:]]
-        left_out = f"<p>{len(rows) - MOST_ROWS:,} rows in the middle are in history.csv only.</p>"
+        omitted = f"<p>{len(rows) - MOST_ROWS:,} rows in the middle are in history.csv only.</p>"
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(_text(row.get(n, '')))}</td>" for n in names) + "</tr>"
         for row in shown
     )
     return (
-        f'{left_out}<div class="scroll"><table class="rows lined"><thead><tr>{head}</tr></thead>'
+        f'{omitted}<div class="scroll"><table class="rows lined"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 
@@ -182,7 +207,7 @@ def _section(title: str, content: str) -> str:
 
 
 def _flat(facts: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """Pairs of a dict, those of dicts in it one by one."""
+    """Yield (name, value) of a dict; those of a nested dict as "outer: inner"."""
     for name, value in facts.items():
         if isinstance(value, dict):
             yield from ((f"{name}: {inner}", item) for inner, item in value.items())
@@ -203,7 +228,7 @@ def _words(name: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """Write a value for people."""
+    """Format a value for people."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -215,3 +240,96 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_text(item) for item in value)
     return str(value)
+
+
+def draw_run(
+    facts: Mapping[str, Any],
+    history: list[dict[str, Any]],
+    more: Mapping[str, Callable[..., Any]] | None = None,
+) -> dict[str, Any]:
+    """Draw the pictures that the facts and the history of a run allow.
+
+    Parameters
+    ----------
+    facts, history : dict, list of dict
+        See `make_page`.
+    more : dict or None
+        Further pictures: name -> function that draws on an Axes.
+
+    Returns
+    -------
+    dict
+        Name -> matplotlib Figure.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ImportError("matplotlib is not installed (pip install 'dask-s3vm[plot]')")
+    figures = {}
+    for name, draw, rows in _curves(facts.get("method"), history):
+        if rows:
+            figures[name] = _figure(partial(draw, rows, method=facts["method"]))
+    outputs = facts.get("outputs")
+    if outputs and len(outputs["edges"]) > 1:
+        counts = outputs["labeled"], outputs["unlabeled"]
+        figures["outputs"] = _figure(
+            partial(plot_output_counts, outputs["edges"], *counts, beyond=outputs["beyond"])
+        )
+    for name, draw in (more or {}).items():
+        figures[name] = _figure(draw)
+    return figures
+
+
+def _curves(
+    method: Any, history: list[dict[str, Any]]
+) -> list[tuple[str, Callable[..., Any], list[dict[str, Any]]]]:
+    """Pictures of a history that its method has, with the rows that they are drawn from."""
+    if method not in METHODS:  # of a process that knew other methods
+        return []
+    facts = METHODS[method].facts
+
+    def rows_with(column: str) -> list[dict[str, Any]]:
+        return [row for row in history if row.get(column) is not None]
+
+    found: list[tuple[str, Callable[..., Any], list[dict[str, Any]]]] = [
+        ("objective", plot_objective, rows_with("objective"))
+    ]
+    if facts.axis is not None:
+        path = rows_with(facts.axis.column)
+        moving = any(row[facts.axis.column] > 0 for row in path)
+        found.append(("annealing", plot_annealing, path if moving else []))
+    if "switches" in facts.columns:
+        found.append(("switches", plot_switches, rows_with("switches")))
+    return found
+
+
+def _figure(draw: Callable[..., Any]) -> Any:
+    """Draw on a new figure that pyplot does not manage."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    draw(ax=figure.add_subplot())
+    return figure
+
+
+def to_svg(figure: Any) -> bytes:
+    """Write a figure as SVG; equal figures give equal bytes."""
+    import matplotlib as mpl
+
+    stream = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "dask-s3vm"}):
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    return stream.getvalue()
+
+
+def save_figures(figures: Mapping[str, Any], folder: Path) -> None:
+    """Write figures to a folder, as PNG and SVG."""
+    folder.mkdir(exist_ok=True)
+    for name, figure in figures.items():
+        with write_atomically(folder / f"{name}.svg") as stream:
+            stream.write(to_svg(figure))
+        with write_atomically(folder / f"{name}.png") as stream:
+            figure.savefig(stream, format="png", dpi=150)

@@ -1,52 +1,104 @@
-"""The folder of a run: history, parameters, facts and pictures, however the run ended.
+"""The folder of a run: configuration, facts, history and pictures, however the run ended.
 
-`run.json` is there from the start of a run on, so that even one that was killed leaves a trace;
-all else is written at its end.
+`run.json` is written when the run starts, so that even a killed run leaves a trace. The history
+and the pictures are written when it ends.
 """
 
 import csv
+import importlib.metadata
 import io
 import json
 import math
+import os
+import platform
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dask_s3vm import _config
+from dask_s3vm._version import __version__
 from dask_s3vm.io.archive import write_atomically
-from dask_s3vm.reports.environment import cluster_facts, environment
-from dask_s3vm.reports.figures import draw_run, save_figures
+from dask_s3vm.reports.page import draw_run, save_figures
 
 FORMAT = "dask-s3vm-run"
 VERSION = 1
 
+#: Packages whose versions are recorded.
+_PACKAGES = ("dask", "distributed", "numpy", "scipy", "scikit-learn", "numba", "sparse")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended.
+
+    Attributes
+    ----------
+    code : int
+        Exit code.
+    reason : str
+        "done", or the message of the error.
+    is_stop : bool
+        Whether a signal stopped the run. The process must end soon then, and no pictures are drawn.
+    """
+
+    code: int
+    reason: str
+    is_stop: bool = False
+
+
+def ending_of(error: BaseException | None) -> Ending:
+    """Describe the end of a run by the error that ended it; None: it is done."""
+    if error is None:
+        return Ending(0, "done")
+    return Ending(1, str(error) or type(error).__name__)
+
 
 class RunRecord:
-    """Collects what a run is and does, and writes it down.
+    """Collects the facts of a run, and writes them to a folder.
 
-    Use it as a context: at the end it writes the folder, also if the run failed or was stopped.
+    Use it as a context manager: it writes the folder on exit, also if the run failed or was
+    stopped.
 
     Parameters
     ----------
-    directory : folder to write to, made if need be; None: nothing is written.
-    config : text of a TOML file that repeats the run.
-    say : told what could not be written, and why.
+    directory : str or None
+        Folder to write to, created if needed; None: nothing is written.
+    config : str
+        Text of a TOML file that repeats the run.
+    say : callable
+        Called with a message for the user if something could not be written.
+    describe : callable
+        Returns the `Ending` for the error that ended the run, or for None.
+
+    Attributes
+    ----------
+    facts : dict
+        Content of `run.json`.
+    history : list of dict
+        Rows of the history so far; replaced by `history_` of the estimator once it is fitted.
+    pictures : dict
+        Further pictures: name -> function that draws on an Axes.
     """
 
     def __init__(
-        self, directory: str | None, config: str = "", say: Callable[[str], None] = print
+        self,
+        directory: str | None,
+        config: str = "",
+        say: Callable[[str], None] = print,
+        describe: Callable[[BaseException | None], Ending] = ending_of,
     ) -> None:
         self.directory = None if directory is None else Path(directory)
         self.facts: dict[str, Any] = {}
-        #: rows of the history as they come; replaced by the estimator's own once it is fitted
         self.history: list[dict[str, Any]] = []
-        #: further pictures: name -> draws on an Axes
         self.pictures: dict[str, Callable[..., Any]] = {}
         self._config = config
         self._say = say
+        self._describe = describe
         self._began = time.perf_counter()
 
     def __enter__(self) -> "RunRecord":
@@ -66,30 +118,31 @@ class RunRecord:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if self.directory is None:
             return
+        ending = self._describe(error)
         self.facts["seconds"] = round(time.perf_counter() - self._began, 3)
-        self.facts["exit"] = _ending(error)
+        self.facts["exit"] = {"code": ending.code, "reason": ending.reason}
         self.facts["history_rows"] = len(self.history)
         self.facts["notes"] = self.facts.get("notes", [])
         try:
             self._write("history.json", to_json(self.history))
             self._write("history.csv", to_csv(self.history))
             self._write_facts()
-            if not getattr(error, "in_a_hurry", False):
+            if not ending.is_stop:
                 self._draw()
                 self._write_facts()
-        except Exception as trouble:
+        except Exception as failure:
             if error is None:
                 raise
-            # what ended the run matters more than what befell its report
-            self._say(f"the report in {self.directory} is not complete: {trouble}")
+            # the error of the run matters more than that of its report
+            self._say(f"the report in {self.directory} is incomplete: {failure}")
 
     def note(self, text: str) -> None:
-        """Keep a remark, such as what was left out and why."""
+        """Record a remark, such as what is missing and why, and show it."""
         self.facts.setdefault("notes", []).append(text)
         self._say(text)
 
     def note_cluster(self, client: Any) -> None:
-        """Keep who carries the rows."""
+        """Record the cluster that the run uses."""
         if self.directory is not None:
             self.facts["cluster"] = cluster_facts(client)
             self._write_facts()
@@ -113,45 +166,55 @@ class RunRecord:
 
 
 def read_record(directory: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
-    """Read (facts, history, config) of a run back from its folder.
+    """Read (facts, history, config) of a run from its folder.
 
     Raises
     ------
     ValueError
-        If the folder holds no run, or something else.
+        If the folder holds no run, or files of another kind.
     """
     folder = Path(directory)
-    try:
-        facts = json.loads((folder / "run.json").read_text())
-    except FileNotFoundError:
-        raise ValueError(f"{folder} holds no run: there is no run.json") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{folder / 'run.json'} is not JSON: {error}") from None
+    if not (folder / "run.json").exists():
+        raise ValueError(f"{folder} holds no run: there is no run.json")
+    facts = _read_json(folder / "run.json")
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise ValueError(f"{folder / 'run.json'} is not of a run: its format is not {FORMAT!r}")
+        raise ValueError(f"{folder / 'run.json'} is not a run: its format is not {FORMAT!r}")
     if facts.get("version") != VERSION:
         raise ValueError(
             f"{folder / 'run.json'} has version {facts.get('version')!r}, wanted {VERSION}"
         )
-    history: Any = []
-    if (folder / "history.json").exists():
-        try:
-            history = json.loads((folder / "history.json").read_text())
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise ValueError(f"{folder / 'history.json'} is not JSON: {error}") from None
+    history = _read_json(folder / "history.json") if (folder / "history.json").exists() else []
     if not isinstance(history, list) or not all(isinstance(row, dict) for row in history):
         raise ValueError(f"{folder / 'history.json'} is not a list of rows")
     config = folder / "config.toml"
     return facts, history, config.read_text() if config.exists() else ""
 
 
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+
+
 def to_json(value: Any) -> str:
-    """Write plain JSON; numbers that JSON does not know become null."""
+    """Write plain JSON; infinite numbers and NaN become null."""
     return json.dumps(plain(value), indent=1, allow_nan=False) + "\n"
 
 
+def to_csv(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Write rows as csv, with the columns of all rows in the order of their first occurrence."""
+    rows = [{key: plain(value) for key, value in row.items()} for row in rows]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
 def plain(value: Any) -> Any:
-    """Turn numpy's types and containers into those of JSON; all else into text."""
+    """Convert numpy types and containers to those of JSON, and everything else to text."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -163,20 +226,46 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | str) or value is None else str(value)
 
 
-def to_csv(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Write rows as csv, with the columns of all of them in the order in which they turn up."""
-    rows = [{key: plain(value) for key, value in row.items()} for row in rows]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+def environment() -> dict[str, Any]:
+    """Return the versions of Python and packages, and facts about the client's machine."""
+    return {
+        "dask-s3vm": __version__,
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "system": platform.platform(),
+        "machine": platform.node(),
+        "processor": platform.machine(),
+        "cores": _config.available_cores(),
+        "memory_bytes": _memory(),
+    }
 
 
-def _ending(error: BaseException | None) -> dict[str, Any]:
-    """Exit code and reason; errors of the command line bring their own code."""
-    if error is None:
-        return {"code": 0, "reason": "done"}
-    message = getattr(error, "message", None) or str(error) or type(error).__name__
-    return {"code": int(getattr(error, "exit_code", 1)), "reason": str(message)}
+def cluster_facts(client: Any) -> dict[str, Any]:
+    """Return facts about the cluster; `client` is None if threads of this process do the work."""
+    if client is None:
+        return {"kind": "threads of this process", "threads": _config.local_threads()}
+    info = client.scheduler_info(n_workers=-1)
+    workers = info["workers"].values()
+    return {
+        "kind": "dask cluster",
+        "scheduler": info["address"],
+        "workers": len(workers),
+        "threads": sum(worker["nthreads"] for worker in workers),
+        "memory_bytes": sum(worker["memory_limit"] for worker in workers),
+        "hosts": len({worker["host"] for worker in workers}),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _memory() -> int | None:
+    """Bytes of physical memory; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None

@@ -1,1 +1,4 @@
-"""How problems are solved: numpy on vectors of length d, rounds through a `Problem`."""
+"""Solvers for smooth problems: modified finite Newton with conjugate gradients, and L-BFGS.
+
+They work on numpy vectors of length d. Every access to the rows is a round through a `Problem`.
+"""

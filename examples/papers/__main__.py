@@ -1,4 +1,4 @@
-"""All papers, one after the other: python examples/papers --quick --out FOLDER."""
+"""Run the scripts of all papers: python examples/papers --quick --out FOLDER."""
 
 import qn_s3vm
 import qp_s3vm

@@ -1,4 +1,4 @@
-"""The package's baselines with the papers' parameters: one C, one lam, one kernel for all."""
+"""The baselines of the package, with the parameters of the papers."""
 
 from dask_s3vm.baselines import baseline
 
@@ -6,9 +6,11 @@ ROUNDS = 10
 
 
 def rival(name, *, C=1.0, lam=1.0, kernel="linear", gamma="scale", class_weight=None):
-    """Make a baseline; C is the SVM's, lam RLSC's (several: the best leave-one-out error).
+    """Make a baseline.
 
-    Self-training stops after ten rounds: hundreds, a row or two each, take minutes on text.
+    C is for the SVM and self-training, lam for RLSC (of several, the one with the smallest
+    leave-one-out error). Self-training stops after ten rounds: on text it would take hundreds of
+    rounds that label a row or two each.
     """
     if name == "SVM":
         return baseline(name, C=C, kernel=kernel, gamma=gamma)

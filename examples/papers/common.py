@@ -1,4 +1,4 @@
-"""What the scripts share: options, the machine's line, splits in parallel, quiet fits."""
+"""Common parts of the scripts: options, running parts, splits in parallel, quiet fits."""
 
 import argparse
 import os
@@ -16,18 +16,34 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def options(description, parts, arguments=None):
-    """Read the command line; `parts` are names of tables and figures, as in "table 2"."""
+    """Parse the command line; `parts` are names of tables and figures such as "table 2"."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="a split or two of the small sets")
-    parser.add_argument("--whole-grid", action="store_true", help="the paper's grid: hours")
-    parser.add_argument("--splits", type=int, help="random splits of a row, else as printed")
-    parser.add_argument("--jobs", type=int, default=1, help="processes for the splits of a row")
-    parser.add_argument("--out", type=Path, default=Path("papers-results"), help="folder to fill")
-    parser.add_argument("--only", nargs="+", metavar="PART", help=f"some of: {', '.join(parts)}")
-    parser.add_argument("--sets", nargs="+", help="rows of these sets alone")
-    parser.add_argument("--data", type=Path, default=data_folder(), help="else DASK_S3VM_DATA")
+    parser.add_argument("--quick", action="store_true", help="one or two splits of the small sets")
+    parser.add_argument(
+        "--whole-grid", action="store_true", help="the grid of the paper; takes hours"
+    )
+    parser.add_argument("--splits", type=int, help="random splits per row [default: as printed]")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="processes for the splits of a row [default: 1]"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("papers-results"),
+        help="folder of the results [default: papers-results]",
+    )
+    parser.add_argument(
+        "--only", nargs="+", metavar="PART", help=f"run only some of: {', '.join(parts)}"
+    )
+    parser.add_argument("--sets", nargs="+", help="run only the rows of these sets")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=data_folder(),
+        help="folder of the data sets [default: DASK_S3VM_DATA]",
+    )
     args = parser.parse_args(arguments)
     unknown = [part for part in args.only or [] if not any(fits(part, name) for name in parts)]
     if unknown:
@@ -36,12 +52,12 @@ def options(description, parts, arguments=None):
 
 
 def data_folder():
-    """Folder of the real data sets."""
+    """Return the folder of the data sets."""
     return Path(os.environ.get("DASK_S3VM_DATA", ROOT.parent / "shared" / "data"))
 
 
 def fits(word, name):
-    """Whether a word of the command line means a part: "2" and "table 2" do "table 2"."""
+    """Whether a word of the command line means a part: "2" and "table 2" mean "table 2"."""
     return word.lower() in (name, name.split(" ", 1)[-1], name.replace(" ", ""))
 
 
@@ -58,19 +74,19 @@ def run(parts, args, title):
 
 
 def machine():
-    """Date and machine of a run."""
+    """Describe the date and the machine of a run."""
     cores = os.cpu_count()
     return f"{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, {cores} cores, one thread a fit"
 
 
 def calm():
-    """One thread a fit, and no warnings: of few labels and of fits that collapse, as expected."""
+    """Use one thread per fit, and suppress the expected warnings about few labels."""
     warnings.simplefilter("ignore")
     dask.config.set(scheduler="synchronous")
 
 
 def excuse(row, name, args, quick_sets):
-    """Why a row of a set is not run, or None: it is not at hand, --quick, or not among --sets."""
+    """Return why a row is not run (set not at hand, --quick, --sets), or None."""
     why = missing(name, args.data)
     if why is None and args.quick and row not in quick_sets:
         why = "not run (--quick)"
@@ -80,7 +96,7 @@ def excuse(row, name, args, quick_sets):
 
 
 def over_splits(one, seeds, jobs, *rest):
-    """Results of one(seed, *rest) for each seed, in processes if `jobs` says so."""
+    """Return one(seed, *rest) for each seed, computed in `jobs` processes."""
     if jobs <= 1 or len(seeds) == 1:
         return [one(seed, *rest) for seed in seeds]
     tasks = (joblib.delayed(calmly)(one, seed, *rest) for seed in seeds)
@@ -88,13 +104,13 @@ def over_splits(one, seeds, jobs, *rest):
 
 
 def calmly(one, *rest):
-    """Call in a process of its own."""
+    """Call a function in a new process, without warnings."""
     calm()
     return one(*rest)
 
 
 def timed(model, X, y):
-    """Fit, and tell the seconds."""
+    """Fit a model; returns it and the seconds."""
     began = time.perf_counter()
     model.fit(X, y)
     return model, time.perf_counter() - began

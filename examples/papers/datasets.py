@@ -1,8 +1,8 @@
-"""The papers' data sets by name: generated, read from the data folder, or not at hand.
+"""The data sets of the papers by name: generated, read from the data folder, or not at hand.
 
-``load(name, folder)`` gives rows and labels 0, 1, ...; it raises `NotAtHand` where the file is
-missing, and for sets that cannot be had. Pairs of objects and digits are named as in the tables:
-``COIL (3, 6)``, ``USPS (2, 5)``, ``MNIST (1, 7)``; the first one is class 1.
+``load(name, folder)`` returns rows and labels 0, 1, ...; it raises `NotAtHand` if the file is
+missing, and for sets that are not available. Pairs of objects and digits have their names in the
+tables: ``COIL (3, 6)``, ``USPS (2, 5)``, ``MNIST (1, 7)``; the first one is class 1.
 """
 
 import gzip
@@ -20,7 +20,7 @@ from sklearn.preprocessing import OneHotEncoder, normalize
 from dask_s3vm import UnitScaler
 from dask_s3vm.datasets import make_g2c, make_g4c, make_intrusion, make_moons, make_text
 
-#: Sets of the papers that are not public any more, or too large to be kept beside this package.
+#: Sets of the papers that are no longer public, or too large to store.
 ELSEWHERE = {
     "real-sim": "UseNet articles of SRAA",
     "aut-avn": "UseNet articles of SRAA",
@@ -34,7 +34,7 @@ ELSEWHERE = {
     "w6a": "LIBSVM's file of it",
 }
 
-#: STAR-SVM's sets: name in the paper and file.
+#: Sets of STAR-SVM: name in the paper -> file.
 IMBALANCED = {
     "Ecoli": "ecoli",
     "Crime": "crime",
@@ -55,12 +55,12 @@ IMBALANCED = {
 
 
 class NotAtHand(LookupError):
-    """A data set that is not there; its text is the line to print."""
+    """A data set is missing; the message is the line to print."""
 
 
 @lru_cache(maxsize=4)
 def load(name, folder):
-    """Rows and labels 0, 1, ... of a set."""
+    """Return the rows and labels 0, 1, ... of a set."""
     why = missing(name, folder)
     if why:
         raise NotAtHand(why)
@@ -75,7 +75,7 @@ def load(name, folder):
 
 
 def missing(name, folder):
-    """Return the line to print of a set that is not there, else None; reads nothing."""
+    """Return the line to print for a missing set, or None; reads nothing."""
     if name in ELSEWHERE:
         return f"not at hand: {name} ({ELSEWHERE[name]})"
     file = _file(name)
@@ -85,7 +85,7 @@ def missing(name, folder):
 
 
 def _file(name):
-    """The file of a set, the first of several, or None if it is generated."""
+    """Return the (first) file of a set, or None if it is generated."""
     if name in _GENERATED:
         return None
     if name in IMBALANCED:
@@ -100,7 +100,7 @@ def _stored(path):
 
 
 def _pair(kind, pair, folder):
-    """Images of two objects or digits, pixels in [0, 1]."""
+    """Read images of two objects or digits, with pixels in [0, 1]."""
     with np.load(folder / _PAIRS[kind]) as held:
         X, y = held["X20" if kind == "COIL" else "X"], held["y"]
     chosen = np.flatnonzero(np.isin(y, pair))
@@ -130,7 +130,7 @@ def _rcv1(topic):
 
 
 def _newsgroups(positive, negative=("",)):
-    """20 newsgroups: groups whose names start with some words against groups with others."""
+    """Make a reader of 20 newsgroups: groups by the first words of their names, as two classes."""
 
     def read(folder):
         X, y = _csr(folder / "20news_counts.npz")
@@ -145,7 +145,7 @@ def _newsgroups(positive, negative=("",)):
 
 
 def _imdb(folder):
-    """100,000 reviews, the last 50,000 without a label (-1)."""
+    """Read 100,000 reviews, the last 50,000 without a label (-1)."""
     X, y = _csr(folder / "imdb_counts.npz")
     rows = TfidfTransformer(sublinear_tf=True).fit_transform(X)
     return rows, np.where(y == 0, -1, y > 0).astype(int)
@@ -157,7 +157,7 @@ def _news20(folder):
 
 
 def _balanced(file, n_features):
-    """As many rows of either class (the paper's share is one half): all of the rarer one."""
+    """Make a reader of equally many rows of both classes, as in the paper: all of the rarer one."""
 
     def read(folder):
         X, y = _svmlight(folder / file, n_features)
@@ -176,7 +176,7 @@ def _svmguide1(folder):
 
 
 def _kdd99(folder):
-    """Columns in [0, 1], words as indicators; class 1: an attack."""
+    """Read columns scaled to [0, 1] and words as indicators; class 1 is an attack."""
     numbers, words, attack = array("d"), [], []
     for name in ("kddcup.data_10_percent.gz", "kddcup_corrected_test.gz"):
         with gzip.open(folder / name, "rt") as stream:
@@ -193,7 +193,7 @@ def _kdd99(folder):
 
 
 def _secstr(folder):
-    """Letters of a window of a protein as indicators: 15 places of 21 letters."""
+    """Read windows of proteins as indicators: 15 places of 21 letters."""
     with np.load(folder / "ssl8_secstr.npz") as held:
         letters, y = held["T"].astype(np.int64), held["y"]
     places = 21 * np.arange(letters.shape[1])
@@ -203,7 +203,7 @@ def _secstr(folder):
 
 
 def published_splits(name, folder):
-    """{number of labels: labeled rows, one split a line} that come with a set."""
+    """Return the published splits of a set: {number of labels: labeled rows of each split}."""
     file = f"{FILES[name]}_splits.npz" if name in ("pcmac", "ssl9 Text") else f"{FILES[name]}.npz"
     try:
         with np.load(folder / file) as held:

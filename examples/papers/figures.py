@@ -17,7 +17,7 @@ class Figure:
         print(f"\n{title}")
 
     def say(self, text):
-        """Print a line on how the points came about."""
+        """Print a line about how the points were computed."""
         self.settings.append(text)
         print(f"  {text}", flush=True)
 
@@ -40,7 +40,7 @@ class Figure:
                 writer.writerow((panel, curve, f"{x:g}", f"{mean:.6g}", f"{sd:.4g}"))
 
     def draw(self):
-        """Draw the png: one panel beside the other."""
+        """Draw the png, with one panel next to the other."""
         panels = list(dict.fromkeys(point[0] for point in self.points))
         plt = pyplot()
         if plt is None or not panels:
@@ -67,7 +67,7 @@ class Figure:
 
 
 def pyplot():
-    """Return matplotlib.pyplot for files, or None with a line that says so."""
+    """Return matplotlib.pyplot for files; None, with a printed line, if it is not installed."""
     try:
         import matplotlib
     except ImportError:
@@ -80,7 +80,7 @@ def pyplot():
 
 
 def save(figure, path):
-    """Write a small png and let go of the figure."""
+    """Write a small png and close the figure."""
     import matplotlib.pyplot as plt
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""What a flip costs: the shortcut against the naive fitness, and flips per second against r.
+"""The cost of a flip: the shortcut against the naive fitness, and flips per second over r.
 
 Figure 8 of Gieseke et al.: G2C rows, linear kernel, lam = lam' = 1, (1+1)-EA, 50 restarts. The
-shortcut is this package's search, preprocessing included; the naive way computes eq. 12 and 10 with
-the n x n matrix G for every flip, O(n^2). That would take hours, so it is timed on some flips and
-multiplied by the flips that the search looked at (marked ~), and its O(n^3) preprocessing is added.
+shortcut is the search of this package, including preprocessing. The naive way computes eq. 12 and
+10 with the n x n matrix G for every flip, O(n^2). That would take hours, so it is timed on some
+flips and multiplied by the number of flips of the search (marked ~), plus its O(n^3) preprocessing.
 
 python examples/papers/flip_cost.py                      # n = 100 .. 2000
 python examples/papers/flip_cost.py --most 1000 --plot flips.png
@@ -17,12 +17,11 @@ import numpy as np
 
 from dask_s3vm import S2RLSC
 from dask_s3vm.datasets import hide_labels, make_g2c
-from dask_s3vm.methods.restarts import window_of
-from dask_s3vm.problems.labels import Factor, Task, restart
+from dask_s3vm.problems.label_search import Factor, Task, restart, window_of
 
 
 def naive(X, y, known, flips):
-    """Seconds of preprocessing, and of one fitness by eq. 12 and 10."""
+    """Return the seconds of preprocessing, and of one fitness by eq. 12 and 10."""
     began = time.perf_counter()
     A = np.column_stack([X, np.ones(len(X))])
     K = A @ A.T
@@ -42,7 +41,7 @@ def naive(X, y, known, flips):
 
 
 def against_naive(sizes, restarts):
-    """Rows of Figure 8: n, seconds of the shortcut, of the naive way, their ratio."""
+    """Return the rows of Figure 8: n, seconds of the shortcut, seconds of the naive way."""
     table = []
     for n in sizes:
         X, y = dask.compute(*make_g2c(n, 500))
@@ -66,7 +65,7 @@ def against_naive(sizes, restarts):
 
 
 def against_r(n, sizes):
-    """Cost of a flip against r, one thread, the factor given."""
+    """Measure the cost of a flip over r, on one thread, with a given factor."""
     rng = np.random.default_rng(0)
     table = []
     for r in sizes:
@@ -89,7 +88,7 @@ def against_r(n, sizes):
 
 
 def plot(path, naive_table, r_table):
-    """Draw both tables, if matplotlib is there."""
+    """Draw both tables, if matplotlib is installed."""
     try:
         import matplotlib
 

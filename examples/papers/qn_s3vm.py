@@ -32,7 +32,7 @@ OURS = {"TSVMlin": TSVM, "DA": DAS3VM, "QN-S3VM": QNS3VM}
 QUICK_SETS = ("G2C", "C(3,6)")
 KINDS = {"C": "COIL", "U": "USPS", "M": "MNIST"}
 
-#: Stand-ins for sets that are not at hand: name, labeled rows; half of the rows is for testing.
+#: Stand-ins for sets that are not at hand: name -> numbers of labeled rows; half is for testing.
 STAND_INS = {
     "20news comp-rest": (90, 180, 361, 1446),
     "gcat, 2,316 documents": (57, 231, 462),
@@ -50,7 +50,7 @@ def full_name(name):
 
 
 def grids(args, large):
-    """{method: grid}, what is nearest to 1 first: it wins a tie."""
+    """Return {method: grid}, values nearest to 1 first: the first wins a tie."""
     if args.quick or large:
         fixed = {"lam": [1e-3 if large else 0.25]}
         return {"LIBSVM": {"estimator__C": [1.0]}, **dict.fromkeys(OURS, fixed)}
@@ -133,7 +133,7 @@ def fill(table, key, name, sizes, splits, args):
 
 
 def stand_ins(args):
-    """Table 2 on text sets that are at hand in place of those that are not."""
+    """Table 2 on text sets that replace those not at hand."""
     table = Table("000_table_2_stand_ins", "Table 2, stand-ins: test error in %", args.out,
                   extra=("LIBSVM", *OURS, *EXTRA))  # fmt: skip
     splits = min(args.splits or (1 if args.quick else 5), 5)
@@ -164,7 +164,7 @@ def ratio_split(seed, X, y, sizes, lam):
 
 
 def true_ratio(args):
-    """What the estimate of the class ratio costs in Table 2."""
+    """Table 2 with the true class ratio: the cost of estimating it."""
     table = Table("000_table_2_ratio", "Table 2, QN-S3VM again: what the ratio does", args.out,
                   columns=("000_table_2", VARIANTS))  # fmt: skip
     splits = args.splits or (1 if args.quick else 10)
@@ -206,7 +206,7 @@ def moons_split(seed, noise, sigmas, lams):
 
 
 def figure_4(args):
-    """Two moons: what the supervised and the semi-supervised method make of five labels."""
+    """Two moons with five labels: the supervised and the semi-supervised method."""
     figure = Figure("000_figure_4", "Figure 4: moons, test error in %", args.out,
                     x="noise", y="test error in %")  # fmt: skip
     splits = args.splits or (1 if args.quick else 10)
@@ -252,7 +252,7 @@ def share_split(seed, n_labeled, n_unlabeled, n_rows, n_features, lam):
 
 
 def figure_5(args):
-    """How many labels, and how many unlabeled rows, does it take."""
+    """Test error over the numbers of labeled and unlabeled rows."""
     figure = Figure("000_figure_5", "Figure 5: G4C, share of the training rows", args.out,
                     x="% of the training rows", y="test error in %")  # fmt: skip
     splits = args.splits or (1 if args.quick else 10)
@@ -271,7 +271,7 @@ def figure_5(args):
 
 
 def seconds_of(methods, X, part, ratio):
-    """Seconds of a fit with lam = lam' = 1, the second time: the first may compile."""
+    """Return the seconds of a fit with lam = lam' = 1, the better of two: the first may compile."""
     found = {}
     for method in methods:
         make = OURS[method](1.0, 1.0, positive_ratio=ratio)
@@ -349,7 +349,7 @@ PARTS = {
 
 
 def main(arguments=None):
-    """Run what the command line asks for."""
+    """Run the parts that the command line selects."""
     args = options(__doc__, PARTS, arguments)
     run(PARTS, args, "QN-S3VM (Gieseke et al.)")
 

@@ -118,7 +118,7 @@ PARTS = {"tables II-III": tables}
 
 
 def main(arguments=None):
-    """Run what the command line asks for."""
+    """Run the parts that the command line selects."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     center = "--no-center" not in words
     args = options(__doc__, PARTS, [word for word in words if word != "--no-center"])

@@ -1,4 +1,4 @@
-"""Put the tables of ``results/`` into README.md, between the marks that name them.
+"""Insert the tables of ``results/`` into README.md, between the marks with their names.
 
 python examples/papers/readme.py
 """
@@ -11,12 +11,12 @@ MARK = re.compile(r"<!-- (\S+) -->\n.*?<!-- end -->", flags=re.DOTALL)
 
 
 def filled(text, results):
-    """The text with the stored table at every mark."""
+    """Return the text with the stored table at every mark."""
 
     def table(match):
         path = results / f"{match[1]}.md"
-        held = path.read_text(encoding="utf-8").strip() if path.exists() else "not run yet"
-        return f"<!-- {match[1]} -->\n{held}\n<!-- end -->"
+        found = path.read_text(encoding="utf-8").strip() if path.exists() else "not run yet"
+        return f"<!-- {match[1]} -->\n{found}\n<!-- end -->"
 
     return MARK.sub(table, text)
 

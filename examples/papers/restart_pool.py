@@ -1,6 +1,6 @@
-"""The restart pool: 50 restarts on 1, 2, ... workers, and what one restart takes.
+"""The restart pool: the time of 50 restarts on 1, 2, ... workers, and of one restart.
 
-Rows of two overlapping Gaussians; r = --components columns, linear kernel. The workers get the
+Rows of two overlapping Gaussians with r = --components columns, linear kernel. Each worker gets the
 factor once; a restart is a task.
 
 python examples/papers/restart_pool.py                            # 5,000 rows, 1 and 2 workers
@@ -20,7 +20,7 @@ from dask_s3vm.datasets import hide_labels, make_g2c
 
 
 def measure(model, X, part, y, workers):
-    """Fit on a cluster of so many workers, and print what it took."""
+    """Fit on a cluster of `workers` workers, and print the times."""
     cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
     with cluster, Client(cluster) as client:
         client.wait_for_workers(workers)

@@ -34,7 +34,7 @@ QUICK_SETS = ("Gaussian2C", "COIL (3, 6)")
 
 
 class Plan:
-    """What is searched, and how hard."""
+    """Grids, restarts and folds of the searches."""
 
     def __init__(self, args):
         powers = np.arange(-10, 11, 1 if args.whole_grid else 4)
@@ -182,7 +182,7 @@ def share_split(seed, make, n_labeled, n_unlabeled, n, d, lams, search):
 
 
 def figure_7(args):
-    """How many labels, and how many unlabeled rows, does it take."""
+    """Test error over the numbers of labeled and unlabeled rows."""
     figure = Figure("001_figure_7", "Figure 7: share of the training rows", args.out,
                     x="% of the training rows", y="test error in %")  # fmt: skip
     splits = args.splits or (1 if args.quick else 5)
@@ -221,7 +221,7 @@ def figure_8(args):
     figure.draw()
 
 
-#: The linear kernel by way of r basis vectors.
+#: The linear kernel through r basis vectors.
 LANDMARKS = {"kernel": "poly", "degree": 1, "coef0": 0.0, "gamma": 1.0, "random_state": 0}
 
 
@@ -299,7 +299,7 @@ PARTS = {
 
 
 def main(arguments=None):
-    """Run what the command line asks for."""
+    """Run the parts that the command line selects."""
     args = options(__doc__, PARTS, arguments)
     run(PARTS, args, "S2RLSC (Gieseke, Kramer, Airola, Pahikkala)")
 

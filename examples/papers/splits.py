@@ -1,10 +1,10 @@
-"""Which rows are labeled, unlabeled and for testing."""
+"""Random splits into labeled, unlabeled and test rows."""
 
 import numpy as np
 
 
 def three_way(y, sizes, seed):
-    """Random rows to be labeled, unlabeled and tested on; both classes twice among the first."""
+    """Draw labeled, unlabeled and test rows; at least two labeled rows of each class."""
     rng = np.random.default_rng(seed)
     if sum(sizes) > len(y):
         raise ValueError(f"sizes {sizes} need {sum(sizes)} rows, there are {len(y)}")
@@ -17,7 +17,7 @@ def three_way(y, sizes, seed):
 
 
 def draw(y, n_labels, seed):
-    """Random rows to be labeled, some of each class."""
+    """Draw rows to be labeled, at least one of each class."""
     rng = np.random.default_rng(seed)
     n_classes = len(np.unique(y))
     while True:
@@ -27,18 +27,18 @@ def draw(y, n_labels, seed):
 
 
 def marked(y, labeled):
-    """Labels of some rows, -1 for the others."""
+    """Return the labels of the labeled rows, and -1 for all others."""
     few = np.full(len(y), -1)
     few[labeled] = y[labeled]
     return few
 
 
 def training(X, y, labeled, unlabeled):
-    """Rows of a split to train on, and their marks."""
+    """Return the training rows of a split, and their labels with -1 for unlabeled rows."""
     rows = np.concatenate([labeled, unlabeled])
     return X[rows], np.concatenate([y[labeled], np.full(len(unlabeled), -1)])
 
 
 def given(found, part):
-    """Labels that were found, but those of labeled rows as they were given."""
+    """Return the labels found, with the given labels of the labeled rows."""
     return np.where(part >= 0, part, found)

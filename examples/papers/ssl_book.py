@@ -1,14 +1,14 @@
 """All methods on the sets that come with published splits: SSL book, g50c, uspst, pcmac.
 
-Error in % on the unlabeled rows of every published split. No single paper has this table; nothing
-here is searched for: the same parameters everywhere, a linear and an RBF kernel.
+Error in % on the unlabeled rows of every published split. No single paper has this table. Nothing
+is tuned: the parameters are the same everywhere, with a linear and an RBF kernel.
 
 python examples/papers/ssl_book.py                       # full mode, about 10 minutes
 python examples/papers/ssl_book.py --quick               # seconds
 python examples/papers/ssl_book.py --sets "ssl9 Text" --splits 12 --only linear
 
-`positive_ratio` is the true one of the unlabeled rows, as Chapelle et al. (2008) had it. The RBF
-kernel has the median distance of 500 rows as its width, and runs through 300 landmarks.
+`positive_ratio` is the true ratio of the unlabeled rows, as in Chapelle et al. (2008). The width of
+the RBF kernel is the median distance of 500 rows; it has 300 landmarks.
 """
 
 import time
@@ -127,7 +127,7 @@ PARTS = {
 
 
 def main(arguments=None):
-    """Run what the command line asks for."""
+    """Run the parts that the command line selects."""
     args = options(__doc__, PARTS, arguments)
     run(PARTS, args, "All methods on published splits")
 

@@ -31,7 +31,7 @@ SCORES = {"III": "F1", "IV": "G-mean", "V": "AUC"}
 EXTRA = ("SVM", "RLSC", "self-training", "eq. (21) as printed")
 RANKED = ("GFHF", "LGC", "STAR-SVM", "SVM", "RLSC", "self-training")
 QUICK_SETS = ("Glass4", "ClevelandOvs4")
-GAMMA = 0.5  # of width 1
+GAMMA = 0.5  # width 1
 
 
 def scaled(X, how):
@@ -93,13 +93,13 @@ def one_draw(seed, X, y, graph, methods):
 
 
 class Job:
-    """A method with the face that `timed` wants."""
+    """A method with the interface that `timed` needs."""
 
     def __init__(self, method, graph):
         self.method, self.graph = method, graph
 
     def fit(self, X, few):
-        """Keep labels and ranking."""
+        """Store labels and ranking."""
         self.result = labels_and_ranking(self.method, X, few, self.graph)
 
 
@@ -111,7 +111,7 @@ def ranks(values):
 
 
 def tables(args):
-    """Tables III, IV and V, filled side by side."""
+    """Fill the tables III, IV and V together."""
     words = {"standard": "mean 0, variance 1", "range": "[0, 1]"}[args.scaling]
     ending = "" if args.scaling == "standard" else "_range"
     made = [
@@ -161,7 +161,7 @@ PARTS = {"tables III-V": tables}
 
 
 def main(arguments=None):
-    """Run what the command line asks for."""
+    """Run the parts that the command line selects."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     scaling = "standard"
     if "--scaling" in words:

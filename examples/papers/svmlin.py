@@ -30,7 +30,7 @@ from dask_s3vm import DAS3VM, L2SVM, TSVM
 LAM = 1e-3
 QUICK_SETS = ("gcat, 2,316 documents",)
 
-#: Rows of our own beside those of the tables: set, labels, share of the unlabeled rows, lam'.
+#: Our own rows next to those of the tables: set, labels, share of the unlabeled rows, lam'.
 STAND_INS = (
     ("ccat, 2,316 documents", 100, 0.5, 10.0),
     ("ccat, 2,316 documents", 100, 1.0, 10.0),
@@ -145,7 +145,7 @@ def table_17(args):
     large_table(args, "002_table_1.7", "Table 1.7: minutes", 2, INTRUSIONS, digits=3)
 
 
-#: The figures' four sets, what stands in for them, and lam'.
+#: The four sets of the figures -> their stand-ins, and lam'.
 CURVES = {
     "aut-avn": ("20news rec-sci", 10.0),
     "real-sim": ("20news comp-rest", 1.0),
@@ -233,7 +233,7 @@ PARTS = {
 
 
 def main(arguments=None):
-    """Run what the command line asks for."""
+    """Run the parts that the command line selects."""
     args = options(__doc__, PARTS, arguments)
     run(PARTS, args, "SVMlin (Sindhwani & Keerthi)")
 

@@ -1,11 +1,11 @@
-"""A paper's table next to ours: printed, kept as csv, written as markdown.
+"""A table of a paper next to ours: printed, and written as csv and markdown.
 
-The paper's numbers are in ``numbers/``, one csv per table, laid out as it was printed: key columns
-(set, l, u, t), then one column per method, "mean ± sd", "mean", or nothing.
+The numbers of the papers are in ``numbers/``, one csv per table, laid out as printed: key columns
+(set, l, u, t), then one column per method with "mean ± sd", "mean", or nothing.
 
-Two means *agree* if they differ by no more than one standard deviation, the paper's where it prints
-one and ours where it does not (then several splits are needed), plus half of the last digit that
-the paper prints. Otherwise the word says which of the two is better.
+Two means *agree* if they differ by no more than one standard deviation plus half of the last digit
+that the paper prints. The standard deviation is that of the paper if it prints one, otherwise ours,
+which needs several splits. Means that do not agree are called better or worse than the paper's.
 """
 
 import csv
@@ -24,7 +24,7 @@ FIELDS = ("row", "method", "paper_mean", "paper_sd", "ours_mean", "ours_sd", "sp
 
 @dataclass(frozen=True)
 class Printed:
-    """A number as the paper has it: mean, standard deviation, digits after the point."""
+    """A number as the paper prints it: mean, standard deviation, digits after the point."""
 
     mean: float
     sd: float | None
@@ -32,7 +32,7 @@ class Printed:
 
     @property
     def slack(self):
-        """Half a unit of the last digit."""
+        """Half of the last digit."""
         return 0.5 * 10.0**-self.digits
 
     def __str__(self):
@@ -41,7 +41,7 @@ class Printed:
 
     @classmethod
     def of(cls, cell):
-        """Read "mean ± sd" or "mean"; None of an empty cell."""
+        """Read "mean ± sd" or "mean"; None for an empty cell."""
         if not cell.strip():
             return None
         mean, _, sd = (part.strip() for part in cell.partition("±"))
@@ -49,7 +49,7 @@ class Printed:
 
 
 def numbers(name):
-    """Methods of a table, and what the paper has for each: {key: {method: Printed or None}}."""
+    """Return the methods of a table and its numbers: {key: {method: Printed or None}}."""
     with open(NUMBERS / f"{name}.csv", encoding="utf-8", newline="") as stream:
         reader = csv.DictReader(stream)
         methods = [column for column in reader.fieldnames if column not in KEYS]
@@ -65,7 +65,7 @@ def numbers(name):
 
 @dataclass
 class Cell:
-    """What is known of one method on one row of a table."""
+    """The numbers of one method in one row of a table: those of the paper and ours."""
 
     paper: Printed | None = None
     values: list = field(default_factory=list)
@@ -84,7 +84,7 @@ class Cell:
         return float(np.std(self.values)) if len(self.values) > 1 else math.nan
 
     def agrees(self, higher_is_better):
-        """Return "yes", "no, better", "no, worse", or "" where there is nothing to compare."""
+        """Return "yes", "no, better", "no, worse", or "" if there is nothing to compare."""
         if self.paper is None or not len(self.values) or not self.judged:
             return ""
         allowed = self.sd if self.paper.sd is None else self.paper.sd
@@ -97,13 +97,13 @@ class Cell:
 
 
 def label(key):
-    """Words for a key: the set, and the numbers of labeled, unlabeled and test rows."""
+    """Describe a key: the set, and the numbers of labeled, unlabeled and test rows."""
     name, *sizes = key if isinstance(key, tuple) else (key,)
     return " ".join([str(name), *(f"{k}={v}" for k, v in zip("lut", sizes, strict=False))])
 
 
 class Table:
-    """One table of a paper, filled row by row; what is there is on disk after every row."""
+    """One table of a paper, filled row by row and written to disk after every row."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Table:
         source, columns = columns or (name, None)
         known = (NUMBERS / f"{source}.csv").exists()
         self.paper_methods, self.paper = numbers(source) if known else ([], {})
-        if columns:  # variants of the paper's methods, each beside the number of one of them
+        if columns:  # variants of methods of the paper, each compared with one of them
             self.paper_methods = list(columns)
             self.paper = {
                 key: {variant: row[method] for variant, method in columns.items()}
@@ -135,14 +135,14 @@ class Table:
         print(f"\n{title}")
 
     def say(self, text):
-        """Print a line on how the numbers came about, and keep it with the table."""
+        """Print a line about how the numbers were computed, and add it to the table."""
         self.settings.append(text)
         print(f"  {text}", flush=True)
 
     def add(self, key, found, seconds=None, notes=None, *, judged=True):
         """Add a row: {method: values over splits}, seconds and notes by method.
 
-        A row that is not `judged`, an average say, shows both numbers and no verdict.
+        A row that is not `judged`, such as an average, shows both numbers without a verdict.
         """
         cells = {}
         for method in self.methods:
@@ -167,7 +167,7 @@ class Table:
             self.miss(key, why)
 
     def text(self, cell):
-        """Our side of a cell."""
+        """Return our number of a cell, or why there is none."""
         if not len(cell.values):
             return cell.note or "not run"
         spread = "" if math.isnan(cell.sd) else f" ± {cell.sd:.{self.digits}f}"
@@ -175,7 +175,7 @@ class Table:
 
     @staticmethod
     def paper_text(cell):
-        """The paper's side of a cell."""
+        """Return the number of the paper of a cell."""
         return "-" if cell.paper is None else str(cell.paper)
 
     def _print(self, key):
@@ -223,7 +223,7 @@ class Table:
         )  # fmt: skip
 
     def markdown(self):
-        """Our table: one line per row; in a cell the paper's number, ours, and the verdict."""
+        """Return the table as markdown; a cell has the paper's number, ours, and the verdict."""
         keep = [m for m in self.methods if any(self._shown(row[m]) for row in self.rows.values())]
         lines = [f"**{self.title}**", ""]
         lines += [f"- {text}" for text in self.settings]
@@ -249,7 +249,7 @@ class Table:
         return f"{self.paper_text(cell)} / {ours}" + (f" **{verdict}**" if verdict else "")
 
     def count(self):
-        """One line: how many cells agree."""
+        """Return a line about how many cells agree."""
         verdicts = [
             cell.agrees(self.higher) for cells in self.rows.values() for cell in cells.values()
         ]

@@ -45,7 +45,7 @@ def rows(make_rows, rng):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_from_workers_to_threads_to_other_workers(name, rows, tmp_path, tiny_shards, monkeypatch):
-    monkeypatch.setattr("dask_s3vm.methods.keeping.SHARE", 1e9)
+    monkeypatch.setattr("dask_s3vm.methods.run.SAVING_SHARE", 1e9)
     make = METHODS[name]
     whole = make().fit(*rows)
     with dask.config.set({"s3vm.checkpoint-interval": "0 s"}):
@@ -76,6 +76,9 @@ SCRIPT = """
     import os, signal, sys
     import dask, numpy as np
     import dask_s3vm as s3
+    from dask_s3vm.methods import run
+
+    run.SAVING_SHARE = 1e9  # every state is written: the first one has nothing in it yet
 
     def die(row):
         if row["event"] == "anneal" and row["temperature"] < 1.0:
@@ -101,3 +104,4 @@ def test_a_client_that_is_killed(rows, tmp_path, tiny_shards):
     again = METHODS["da"](checkpoint=tmp_path / "state", callbacks=later.append).fit(X, y)
     np.testing.assert_array_equal(again.coef_, whole.coef_)
     assert len(later) < len(whole.history_)
+    assert later[0]["temperature"] < 1.0, "all that was done before is there"

@@ -8,7 +8,7 @@ import dask_s3vm as s3
 from dask_s3vm.checkpoints import holds_state
 from dask_s3vm.engine.local import LocalEngine
 from dask_s3vm.exceptions import CheckpointError
-from dask_s3vm.methods import keeping
+from dask_s3vm.methods import run
 
 FITS = {
     "l2svm": lambda **more: s3.L2SVM(lam=1e-3, **more),
@@ -44,7 +44,7 @@ class Stop(KeyboardInterrupt):
 @pytest.fixture(autouse=True)
 def often(tiny_shards, monkeypatch):
     """States are written at every step boundary, whatever it costs."""
-    monkeypatch.setattr(keeping, "SHARE", 1e9)
+    monkeypatch.setattr(run, "SAVING_SHARE", 1e9)
     with dask.config.set({"s3vm.checkpoint-interval": "0 s", "s3vm.threads": 1}):
         yield
 
@@ -162,6 +162,29 @@ def test_more_classes_go_on_where_they_were(make_rows, rng, tmp_path, monkeypatc
         assert {row["class"] for row in later} == {2}
 
 
+SUPERVISED = [s3.L2SVM, s3.TSVM, s3.DAS3VM, s3.QNS3VM, s3.QPS3VM, s3.SubmodularS3VM, s3.STARSVM]
+
+
+@pytest.mark.filterwarnings("ignore:.*y has no unlabeled row:UserWarning")
+@pytest.mark.parametrize("make", SUPERVISED, ids=lambda make: make.__name__)
+def test_classes_without_unlabeled_rows_go_on_where_they_were(make, rng, tmp_path):
+    y = np.arange(150) % 3
+    X = rng.normal(size=(150, 4)) + 2.0 * np.eye(4)[y]
+    more = {"random_state": 0} if make is s3.STARSVM else {}
+    whole = make(**more).fit(X, y)
+
+    def stop(row):
+        if row["class"] == 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        make(checkpoint=tmp_path, callbacks=stop, **more).fit(X, y)
+    later = []
+    again = make(checkpoint=tmp_path, callbacks=later.append, **more).fit(X, y)
+    same_model(whole, again)
+    assert {row["class"] for row in later} == {2}
+
+
 def test_clusters_go_on_where_they_were(rng, tmp_path):
     X = rng.normal(size=(150, 4)) + 6 * rng.integers(0, 3, 150)[:, None]
     make = lambda **more: s3.MaxMarginClustering(4, n_restarts=5, random_state=0, **more)  # noqa: E731
@@ -253,7 +276,7 @@ def test_a_failing_fit_keeps_its_state(rows, tmp_path):
 def test_states_are_not_written_at_every_step(rows, tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr(
-        "dask_s3vm.checkpoints.keeper.write_state", lambda *args: written.append(args)
+        "dask_s3vm.checkpoints.state_file.write_state", lambda *args: written.append(args)
     )
     with dask.config.set({"s3vm.checkpoint-interval": "1 h"}):
         s3.DAS3VM(lam=1e-2, checkpoint=tmp_path).fit(*rows)

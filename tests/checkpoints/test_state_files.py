@@ -10,12 +10,18 @@ from hypothesis import strategies as st
 
 from dask_s3vm.checkpoints.state_file import holds_state, read_state, remove_state, write_state
 from dask_s3vm.exceptions import CheckpointError
+from dask_s3vm.methods.run import Saved, Snapshot
 
 IDENTITY = {"estimator": "TSVM", "rows: shape": [3, 2]}
 
 
 def state_of(**states):
-    return {"states": states, "history": [{"level": 0.5}], "rounds": 7}
+    saved = {name: Saved(value, False, 3, 1) for name, value in states.items()}
+    return Snapshot(saved, [{"level": 0.5}], 7)
+
+
+def values_of(snapshot):
+    return {name: one.value for name, one in snapshot.states.items()}
 
 
 def test_a_state_comes_back(tmp_path):
@@ -25,13 +31,15 @@ def test_a_state_comes_back(tmp_path):
     )
     write_state(tmp_path / "deep" / "er", IDENTITY, state)
     back = read_state(tmp_path / "deep" / "er", IDENTITY)
-    np.testing.assert_array_equal(back["states"]["a"].pop("w"), np.arange(3.0))
-    bits = back["states"]["a"].pop("bits")
+    found = values_of(back)
+    np.testing.assert_array_equal(found["a"].pop("w"), np.arange(3.0))
+    bits = found["a"].pop("bits")
     assert [part.tolist() for part in bits] == [[1, 2], []]
     assert bits[0].dtype == np.uint8
-    assert back["states"] == {"a": {"gap": float("inf")}, "b": state["states"]["b"]}
-    assert back["history"] == [{"level": 0.5}]
-    assert back["rounds"] == 7
+    assert found == {"a": {"gap": float("inf")}, "b": state.states["b"].value}
+    assert all(one == Saved(one.value, False, 3, 1) for one in back.states.values())
+    assert back.history == [{"level": 0.5}]
+    assert back.rounds == 7
 
 
 def test_there_may_be_none(tmp_path):
@@ -44,7 +52,7 @@ def test_a_write_that_fails_leaves_the_last_state(tmp_path):
     write_state(tmp_path, IDENTITY, state_of(a={"n": 1}))
     with pytest.raises(TypeError, match="is a object"):
         write_state(tmp_path, IDENTITY, state_of(a={"n": object()}))
-    assert read_state(tmp_path, IDENTITY)["states"] == {"a": {"n": 1}}
+    assert values_of(read_state(tmp_path, IDENTITY)) == {"a": {"n": 1}}
     assert [path.name for path in tmp_path.iterdir()] == ["fit.npz"]
 
 
@@ -63,12 +71,19 @@ def rewritten(directory, change):
     ("change", "named"),
     [
         (lambda header: header.update(format="other"), "is not a checkpoint"),
-        (lambda header: header.update(version=99), "is of version 99, wanted 1"),
+        (lambda header: header.update(version=99), "is of version 99, wanted 2"),
         (lambda header: header.update(identity=None), "does not say what it belongs to"),
         (lambda header: header["identity"].update(estimator="DAS3VM"), "estimator was DAS3VM"),
         (lambda header: header["state"].pop("rounds"), "other parts"),
         (lambda header: header["state"].update(rounds="7"), "rounds is a str, wanted int"),
         (lambda header: header["state"].update(history=[1]), "rows that are not dicts"),
+        (lambda header: header["state"].update(states=[]), "states is a list, wanted dict"),
+        (lambda header: header["state"]["states"].update(a=3), "wanted the fields of .*Saved"),
+        (lambda header: header["state"]["states"]["a"].pop("n_iter"), "wanted the fields of"),
+        (lambda header: header["state"]["states"]["a"].update(more=1), "wanted the fields of"),
+        (lambda header: header["state"]["states"]["a"].update(n_iter="x"), "cannot be read"),
+        (lambda header: header["state"]["states"]["a"].update(n_iter={}), "wanted the fields of"),
+        (lambda header: header["state"]["states"]["a"].update(done=None), "wanted the fields of"),
         (lambda header: header["state"].update(states={"$array": "nothing"}), "cannot be read"),
         (lambda header: header["state"].update(states={"$call": "exit"}), "cannot be read"),
     ],
@@ -115,5 +130,5 @@ def test_damage_never_goes_unsaid_or_ends_elsewhere(whole_file, tmp_path_factory
     except CheckpointError:
         return
     else:  # bytes of padding and of times are looked at by no one
-        assert back["rounds"] == 7
-        np.testing.assert_array_equal(back["states"]["a"]["w"], np.arange(300.0))
+        assert back.rounds == 7
+        np.testing.assert_array_equal(values_of(back)["a"]["w"], np.arange(300.0))

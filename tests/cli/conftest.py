@@ -9,7 +9,7 @@ from dask_s3vm.datasets import make_g2c
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Each test has a working directory of its own: some look for what was left there."""
+    """Give each test its own working directory: some check which files are in it."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -23,7 +23,7 @@ def g2c():
 
 @pytest.fixture(scope="session")
 def g2c_file(g2c, tmp_path_factory):
-    """An .npz file of these."""
+    """An .npz file of the rows and given labels of `g2c`."""
     path = tmp_path_factory.mktemp("g2c") / "rows.npz"
     np.savez(path, X=g2c[0], y=g2c[2])
     return path

@@ -1,4 +1,4 @@
-"""Running the command in this process, on its threads."""
+"""Runs the command in this process."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it writes, and the codes that it ends with.
+"""The command line: its output, its files, and its exit codes.
 
 Most commands run in this process. That a process of its own does the same, with its output and exit
 code, is seen where `run_process` is used.
@@ -21,7 +21,7 @@ from dask_s3vm.datasets import make_g2c
 
 
 def run_process(*args):
-    """Run `dask-s3vm ARGS` in a process of its own."""
+    """Run `dask-s3vm ARGS` in a new process."""
     command = [sys.executable, "-c", "from dask_s3vm.cli import main; main()", *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -65,7 +65,16 @@ def test_demo_prints_a_table():
     done = run("demo", "--rows", 1000, "--features", 500)
     assert done.returncode == 0, done.stderr
     header = done.stdout.splitlines()[2].split()
-    assert header == ["method", "rows", "labels", "error_%", "objective", "newton", "cg", "seconds"]
+    assert header == [
+        "method",
+        "rows",
+        "labels",
+        "error_%",
+        "objective",
+        "iterations",
+        "cg",
+        "seconds",
+    ]
 
 
 def test_train_predict_evaluate_svmlight(rows, text_file, tmp_path):
@@ -119,7 +128,7 @@ def test_train_reads_npz_and_leaves_out_unlabeled_rows(rows, tmp_path):
 
 @pytest.mark.parametrize(
     ("method", "counted"),
-    [("tsvm", "cg_steps"), ("da", "evaluations"), ("qn", "evaluations"), ("s2rlsc", "flips")],
+    [("tsvm", "cg_steps"), ("da", "evaluations"), ("qn", "iterations"), ("s2rlsc", "flips")],
 )
 def test_train_with_unlabeled_rows(method, counted, tmp_path):
     X, y = dask.compute(*make_g2c(n_rows=400, n_features=20))
@@ -316,7 +325,7 @@ def test_train_star(rows, tmp_path):
         )
     )
     assert trained["termination"] == "converged"
-    assert trained["stages"] > 1
+    assert trained["iterations"] > 1
     found = load_model(model)
     assert (found.C, found.sharded_) == (2.0, False)
     assert (found.transduction_ != 0).all()

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from running import result_of, run
 
-import dask_s3vm
 from dask_s3vm import load_model
 from dask_s3vm.cli.config import key_of, to_toml
-from dask_s3vm.cli.kernel import kernel_options
-from dask_s3vm.cli.methods import METHODS, OPTIONS, make_estimator
+from dask_s3vm.cli.methods import make_estimator, method_parameters
+from dask_s3vm.cli.options import kernel_options
 from dask_s3vm.cli.train import GROUPS, train
+from dask_s3vm.parameters.methods import METHODS, estimator_of
 
 
 @pytest.fixture
 def write(tmp_path, g2c, monkeypatch):
-    """Write a file of options beside the rows; the working directory is elsewhere."""
+    """Write a file of options next to the rows; the working directory is another one."""
     (tmp_path / "job").mkdir()
     (tmp_path / "elsewhere").mkdir()
     np.savez(tmp_path / "job" / "rows.npz", X=g2c[0], y=g2c[2])
@@ -186,10 +186,10 @@ NOT_OPTIONS = {"kernel_params", "unlabeled", "warm_start", "callbacks", "checkpo
 
 def test_every_parameter_of_every_method_is_an_option():
     kernel = {"kernel", "n_components", "sigma", "gamma", "degree", "coef0", "random_state"}
-    targets = {option.target for option in OPTIONS} | kernel
+    targets = {option.parameter for option in method_parameters()} | kernel
     used = set(kernel)
-    for name in METHODS.values():
-        known = set(inspect.signature(getattr(dask_s3vm, name)).parameters)
+    for name in METHODS:
+        known = set(inspect.signature(estimator_of(name)).parameters)
         assert known - NOT_OPTIONS <= targets
         used |= known
     assert targets <= used

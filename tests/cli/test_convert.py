@@ -64,7 +64,7 @@ def test_progress_goes_to_standard_error(text, tmp_path):
     assert convert(text, tmp_path / "b.arrow", "--quiet").stderr == ""
 
 
-def test_an_interrupted_conversion_goes_on(text, tmp_path, monkeypatch):
+def test_an_interrupted_conversion_resumes(text, tmp_path, monkeypatch):
     from dask_s3vm.io.arrow_write import ArrowParts
 
     own, count = ArrowParts.write, []
@@ -80,12 +80,12 @@ def test_an_interrupted_conversion_goes_on(text, tmp_path, monkeypatch):
     with dask.config.set(scheduler="synchronous"):
         done = convert(*args)
         assert done.exit_code == 1  # 75 after a signal
-        assert f"finished parts are kept in {tmp_path}/.a.arrow.partial" in done.stderr
+        assert f"finished parts are saved in {tmp_path}/.a.arrow.partial" in done.stderr
         assert not (tmp_path / "a.arrow").exists()
         done = convert(*args)
     assert done.exit_code == 0, done.output
     total = read_data(text, blocksize="2 kB")[0].numblocks[0]
-    assert f"3 of {total} parts are there already" in done.stderr
+    assert f"3 of {total} parts are already written" in done.stderr
     assert len(count) == total + 1
     assert names(tmp_path) == ["a.arrow", "rows.svm"]
 
@@ -97,14 +97,14 @@ GOOD = b"1 1:1 3:2\n-1 2:0.5\n"
     ("name", "content", "options", "message"),
     [
         ("r.svm", GOOD + b"1 0:1\n", ["--zero-based", "no"], "r.svm, line 3: column number 0 alth"),
-        ("r.svm", GOOD + b"1 2:1 2:1\n", [], "r.svm, line 3: column number 2 stands twice"),
+        ("r.svm", GOOD + b"1 2:1 2:1\n", [], "r.svm, line 3: column number 2 occurs twice"),
         ("r.svm", GOOD + b"1 2:1 1:1\n", [], "r.svm, line 3: column number 1 after 2"),
         ("r.svm", GOOD + b"1 1000000000000:1\n", [], "r.svm, line 3: column number '10000000000"),
         ("r.svm", GOOD + b"\n# -\n7 1:1\n", ["--known-labels", "1,-1"],
-         "r.svm, line 5: the label is none of [-1, 1]; wanted 'label index:value ...', got '7"),
+         "r.svm, line 5: the label is not one of [-1, 1]; wanted 'label index:value ...', got '7"),
         ("r.svm.gz", gzip.compress(GOOD * 99, mtime=0)[:-9], [], "r.svm.gz: cannot be read"),
         ("r.svm.gz", gzip.compress(GOOD + b"7 1:1\n", mtime=0), ["--known-labels", "1,-1"],
-         "r.svm.gz, line 3: the label is none of"),
+         "r.svm.gz, line 3: the label is not one of"),
         ("r.npz", b"PK\3\4", [], "r.npz: is not an .npz archive"),
         ("r.npy", b"\x93NUMPY", [], "r.npy: is not an .npy file that can be read"),
         ("r.arrow", b"ARROW1\0\0", [], "r.arrow: cannot be read as arrow"),

@@ -15,11 +15,11 @@ from waiting import LIMIT
 
 from dask_s3vm import DAS3VM, load_model
 from dask_s3vm.checkpoints import holds_state
-from dask_s3vm.cli.signals import BURST, SIGNALS, supervised
+from dask_s3vm.cli.stopping import BURST, SIGNALS, supervised
 
 
 def start(*args, log):
-    """Start `dask-s3vm ARGS` in a process of its own, which writes its log to a file."""
+    """Start `dask-s3vm ARGS` in a new process that writes its log to a file."""
     command = [sys.executable, "-c", "from dask_s3vm.__main__ import main; main()", *map(str, args)]
     with log.open("wb") as stream:
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stream)
@@ -47,7 +47,7 @@ def hard_rows(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def straight(hard_rows):
-    """The model of a DA run that nobody stops."""
+    """The model of a DA run that is not stopped."""
     path = hard_rows.with_name("straight.npz")
     done = run("train", hard_rows, "--method", "da", "--positive-ratio", 0.5, "--nworkers", 0,
                "--model", path)  # fmt: skip
@@ -57,9 +57,9 @@ def straight(hard_rows):
 
 def test_sigterm_in_the_middle_of_da_then_resume_gives_the_same_bits(hard_rows, straight, tmp_path):
     common = ["train", hard_rows, "--method", "da", "--positive-ratio", 0.5, "--nworkers", 0]
-    kept = ["--checkpoint", tmp_path / "state", "--report", tmp_path / "report"]
+    saving = ["--checkpoint", tmp_path / "state", "--report", tmp_path / "report"]
     stopped, log = tmp_path / "stopped.npz", tmp_path / "log"
-    process = start(*common, "--model", stopped, *kept, log=log)
+    process = start(*common, "--model", stopped, *saving, log=log)
     wait_for("temperature", log, process)
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGTERM)  # a second one must not spoil what is being written
@@ -76,16 +76,16 @@ def test_sigterm_in_the_middle_of_da_then_resume_gives_the_same_bits(hard_rows, 
     assert partial[0]["temperature"] == 10.0
     assert partial[-1]["event"] == "anneal"
 
-    refused = run(*common, "--model", stopped, *kept)
+    refused = run(*common, "--model", stopped, *saving)
     assert refused.exit_code == 2
     assert "--resume" in refused.output
-    other = run(*common, "--model", stopped, *kept, "--resume", "--lam", 0.5)
+    other = run(*common, "--model", stopped, *saving, "--resume", "--lam", 0.5)
     assert other.exit_code == 65
     assert "lam" in other.output
 
-    resumed = run(*common, "--model", stopped, *kept, "--resume")
+    resumed = run(*common, "--model", stopped, *saving, "--resume")
     assert resumed.exit_code == 0, resumed.output
-    assert "going on from" in resumed.output
+    assert "resuming from" in resumed.output
     assert not holds_state(tmp_path / "state")
     a, b = straight, load_model(stopped)
     assert isinstance(b, DAS3VM)
@@ -117,15 +117,15 @@ def test_a_stop_without_a_checkpoint_has_the_code_of_its_signal(number, code, ha
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_a_stop_on_a_local_cluster_keeps_the_state(hard_rows, straight, tmp_path):
-    """As a batch system does it: everyone in the job is told to end, workers too."""
+def test_a_stop_on_a_local_cluster_saves_the_state(hard_rows, straight, tmp_path):
+    """Like a batch system: every process of the job gets the signal, the workers too."""
     common = ["train", hard_rows, "--method", "da", "--positive-ratio", 0.5]
-    kept = ["--checkpoint", tmp_path / "state", "--model", tmp_path / "m.npz"]
+    saving = ["--checkpoint", tmp_path / "state", "--model", tmp_path / "m.npz"]
     log = tmp_path / "log"
     command = [sys.executable, "-c", "from dask_s3vm.__main__ import main; main()"]
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            [*command, *map(str, [*common, *kept, "--nworkers", 2])],
+            [*command, *map(str, [*common, *saving, "--nworkers", 2])],
             stdout=subprocess.DEVNULL,
             stderr=stream,
             start_new_session=True,
@@ -135,34 +135,34 @@ def test_a_stop_on_a_local_cluster_keeps_the_state(hard_rows, straight, tmp_path
     os.killpg(process.pid, signal.SIGTERM)
     assert process.wait(LIMIT) == 75, log.read_text()
     assert holds_state(tmp_path / "state")
-    resumed = run(*common, *kept, "--nworkers", 0, "--resume")
+    resumed = run(*common, *saving, "--nworkers", 0, "--resume")
     assert resumed.exit_code == 0, resumed.output
     model = load_model(tmp_path / "m.npz")
     assert np.array_equal(model.coef_, straight.coef_)
     assert np.array_equal(model.intercept_, straight.intercept_)
 
 
-def test_resume_without_a_state_starts_anew(g2c_file, tmp_path):
+def test_resume_without_a_state_starts_from_the_beginning(g2c_file, tmp_path):
     done = run(
         "train", g2c_file, "--nworkers", 0, "--model", tmp_path / "m.npz", "--checkpoint",
         tmp_path / "state", "--resume",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "starting anew" in done.output
+    assert "starting from the beginning" in done.output
 
 
-def test_a_method_that_keeps_no_state_says_so(g2c_file, tmp_path):
+def test_a_method_that_saves_no_state_says_so(g2c_file, tmp_path):
     done = run("train", g2c_file, "--method", "rlsc", "--checkpoint", tmp_path / "s")
     assert done.exit_code == 2
     assert "--checkpoint has no effect with --method rlsc" in done.output
 
 
 def ended(command, send):
-    """Exit code and messages of a command that runs in a process of its own, and gets signals."""
+    """Run a command in a new process that gets signals; returns its exit code and messages."""
     code = (
         "import sys, threading, time, click\n"
         "from dask_s3vm import __main__, cli, interrupts\n"
-        "from dask_s3vm.cli.signals import resumable\n"
+        "from dask_s3vm.cli.stopping import resumable\n"
         "def wait(seconds, look):\n"
         "    print('ready', flush=True)\n"
         "    interrupts.sleep(seconds) if look else time.sleep(seconds)\n"
@@ -193,7 +193,7 @@ def test_a_command_stops_where_it_looks(number):
     assert said == f"stopped by {signal.Signals(number).name}\n"
 
 
-def test_what_is_kept_is_told():
+def test_a_saved_state_is_announced():
     body = "    with resumable(lambda: True, 'more to come'):\n        wait(600, True)"
     code, said = ended(body, lambda process: process.send_signal(signal.SIGTERM))
     assert code == 75

@@ -13,7 +13,7 @@ from dask_s3vm.cli import main
 
 
 def run(*args):
-    """Run the command in this process, on its threads."""
+    """Run the command in this process."""
     more = ["--nworkers", "0"]
     return CliRunner().invoke(main, [str(arg) for arg in (*args, *more)])
 
@@ -154,5 +154,5 @@ def test_a_label_that_the_model_does_not_know(table, tmp_path):
     path.write_text("length,color,kind\n1,red,rose\n2,blue,tulip\n")
     done = run("evaluate", model, path)
     assert done.exit_code == 65
-    assert f"{path}, line 3: the label in 'kind' is none of rose, violet" in done.output
+    assert f"{path}, line 3: the label in 'kind' is not one of rose, violet" in done.output
     assert run("predict", model, path).exit_code == 0

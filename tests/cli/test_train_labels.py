@@ -14,7 +14,7 @@ from dask_s3vm.datasets import make_g2c
 
 
 def run(*args):
-    """Run the command in this process, on its threads."""
+    """Run the command in this process."""
     return CliRunner().invoke(main, [str(arg) for arg in args])
 
 

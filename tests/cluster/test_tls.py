@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from cluster_cases import SMALL, same_model
 
 from dask_s3vm.cli import main
-from dask_s3vm.cli.tls import refusal, security_of
+from dask_s3vm.cli.cluster import refusal, security_of
 
 pytestmark = pytest.mark.cluster
 

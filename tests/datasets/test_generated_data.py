@@ -7,15 +7,17 @@ import pytest
 from sklearn.svm import LinearSVC
 
 from dask_s3vm.datasets import make_g2c, make_g4c, make_intrusion, make_moons, make_text
-from dask_s3vm.datasets._alias import alias_table, draw_item, zipf_weights
-from dask_s3vm.datasets._random import (
+from dask_s3vm.datasets._sampling import (
+    alias_table,
+    draw_item,
     normal_pair,
     permutation,
-    row_key,
     row_keys,
     stream_seed,
     uniform_matrix,
+    zipf_weights,
 )
+from dask_s3vm.numerics.random import row_key
 
 SEED = stream_seed(0, "test")
 

@@ -8,7 +8,7 @@ import sparse
 from distributed import Client, LocalCluster
 
 from dask_s3vm import datasets
-from dask_s3vm.datasets import _chunks, make_g2c, make_g4c, make_intrusion, make_moons, make_text
+from dask_s3vm.datasets import _sampling, make_g2c, make_g4c, make_intrusion, make_moons, make_text
 
 N_ROWS = 241
 # csr_array blocks by default: compiling the kernels of GCXS takes longer than all tests here.
@@ -208,4 +208,4 @@ def test_wrong_blocks(name, kwargs, message):
 
 def test_too_many_nonzeros_in_a_chunk():
     with pytest.raises(ValueError, match="chunks must give fewer than 2147483647 nonzeros"):
-        _chunks.row_pointers(np.array([2**30, 2**30]))
+        _sampling.row_pointers(np.array([2**30, 2**30]))

@@ -1,4 +1,4 @@
-"""Life on a cluster: nothing is left behind, losses are survived, trouble is named."""
+"""Fits on a cluster leave nothing behind, survive losses, and name what is wrong."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""What a fit is estimated to need, and when it is refused for it."""
+"""The estimated memory of a fit, and when a fit is refused for it."""
 
 import dask
 import numpy as np

@@ -12,7 +12,7 @@ from dask.sizeof import sizeof
 from mapped_cases import opener, write_rows
 
 from dask_s3vm.engine import memory, plan
-from dask_s3vm.engine.blocks import brought_in, make_block, opened, slice_block
+from dask_s3vm.engine.blocks import load_rows, make_block, opened, slice_block
 from dask_s3vm.engine.mapped import MappedRows, mapped_array
 from dask_s3vm.engine.shard import build_shard
 from dask_s3vm.kernels.rows import CSR
@@ -124,7 +124,7 @@ def test_rows_that_are_brought_in_are_as_if_never_mapped(tmp_path, data):
     path = str(tmp_path / "rows.bin")
     wide = X.astype(np.float64)
     block = make_block(opener(path, write_rows(path, wide, [600]), 30)(0), mapped=True)
-    found, right = brought_in(block.rows, 30), make_block(wide).rows
+    found, right = load_rows(block.rows, 30), make_block(wide).rows
     for a, b in zip(found, right, strict=True):
         assert a.dtype == b.dtype
         assert np.array_equal(a, b)
@@ -187,11 +187,11 @@ def test_a_shard_lets_go_only_where_memory_is_short(tmp_path, data, monkeypatch)
     shard = mapped_shard(str(tmp_path / "rows.bin"), *data)
     released = []
     monkeypatch.setattr(MappedRows, "release", lambda self: released.append(self))
-    shard.rest()
+    shard.release_pages()
     assert released == []
     assert shard.may_copy(0.1)
     monkeypatch.setattr(memory, "limit_here", lambda: 1000)
-    shard.rest()
+    shard.release_pages()
     assert released == [shard.in_file]
     assert not shard.may_copy(0.1)
     shard.in_file = None  # rows in memory are not asked about

@@ -1,4 +1,4 @@
-"""Every shard carries out every round once, whatever becomes of the workers; without a cluster."""
+"""Every round takes effect once on every shard, whichever workers are lost; without a cluster."""
 
 import types
 
@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from dask_s3vm.engine import operations
-from dask_s3vm.engine.cluster import ActorGroup, ClusterEngine
-from dask_s3vm.engine.member import Member
+from dask_s3vm.engine.cluster import ClusterEngine, RemoteGroup, WorkerGroup
 from dask_s3vm.engine.operations import Uses, operation, uses_of
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.shard import Shard
@@ -77,9 +76,9 @@ class World:
         for home, numbers in shards.items():
             key = f"{home}{len(self.actors)}"
             rows = [Shard(number, number, 1, np.ones((1, 1))) for number in numbers]
-            self.actors[key] = Member(rows, 2, 1)
+            self.actors[key] = WorkerGroup(rows, 2, 1)
             actor = types.SimpleNamespace(address=home, key=key, future=key)
-            groups.append(ActorGroup(actor, numbers, 2))
+            groups.append(RemoteGroup(actor, numbers, 2))
         return groups
 
     def cancel(self, futures):
@@ -108,8 +107,8 @@ def engine_with(monkeypatch):
     monkeypatch.setattr("dask_s3vm.engine.cluster.call_all", world.call_all)
     monkeypatch.setattr("dask_s3vm.engine.cluster.worker_threads", lambda *_: world.workers)
     monkeypatch.setattr("dask_s3vm.engine.cluster.check_versions", lambda *_: None)
-    monkeypatch.setattr("dask_s3vm.engine.budget.interrupts.sleep", world.pauses.append)
-    monkeypatch.setattr("dask_s3vm.engine.member.distributed.get_worker", world.worker)
+    monkeypatch.setattr("dask_s3vm.engine.computing.interrupts.sleep", world.pauses.append)
+    monkeypatch.setattr("dask_s3vm.engine.cluster.distributed.get_worker", world.worker)
     monkeypatch.setattr("dask_s3vm.engine.memory.inside_task", lambda: False)
 
     def make(losses, workers=None):
@@ -269,7 +268,7 @@ def test_the_engine_gives_up_after_the_configured_number_of_attempts(engine_with
 def clock(monkeypatch):
     """Seconds that a test sets."""
     now = [0.0]
-    monkeypatch.setattr("dask_s3vm.engine.budget.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("dask_s3vm.engine.computing.time.monotonic", lambda: now[0])
     return now
 
 
@@ -334,8 +333,8 @@ def joined(engine_with):
     put_sums(engine)
     done.clear()
     world.workers = {"a": 1, "b": 1}
-    engine._census = types.SimpleNamespace(
-        due=lambda: True, workers=lambda: world.workers, forget=lambda: None
+    engine._worker_list = types.SimpleNamespace(
+        updated=lambda: True, workers=lambda: world.workers, forget=lambda: None
     )
     return engine, world
 

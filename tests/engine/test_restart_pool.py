@@ -11,9 +11,9 @@ from distributed import Client, LocalCluster
 from waiting import wait_until
 
 from dask_s3vm import S2RLSC, MaxMarginClustering
-from dask_s3vm.engine.pool import run_pool
-from dask_s3vm.methods.restarts import Judge
-from dask_s3vm.problems.labels import Found
+from dask_s3vm.engine.computing import run_pool
+from dask_s3vm.methods.restarts import Race
+from dask_s3vm.problems.label_search import Found
 
 PARAMS = {"lam": 0.05, "n_restarts": 24, "random_state": 7, "positive_ratio": 0.4}
 KINDS = {
@@ -34,7 +34,7 @@ def rows():
 
 
 def result(model):
-    values = [(row["restart"], row["fitness"], row["flips"]) for row in model.history_]
+    values = [(row["restart"], row["objective"], row["flips"]) for row in model.history_]
     labels = np.asarray(model.transduction_).tobytes()
     return model.coef_.tobytes(), model.intercept_.tobytes(), model.objective_, labels, values
 
@@ -100,7 +100,7 @@ def test_an_error_in_a_piece_is_raised(place):
         list(run_pool(fail, None, [(i,) for i in range(4)]))
 
 
-# the judge
+# the race
 
 
 def found(fitness):
@@ -110,22 +110,27 @@ def found(fitness):
 def test_the_first_of_equals_wins_whatever_the_order_of_arrival():
     values = [3.0, 1.0, 2.0, 1.0, 5.0]
     for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [3, 0, 4, 2, 1]):
-        judge = Judge(5, None)
+        race = Race(5, None)
         for number in order:
-            assert not judge.over
-            judge.put(number, found(values[number]))
-        assert judge.over
-        assert (judge.winner, judge.best.fitness) == (1, 1.0)
+            assert not race.done
+            assert not race.has(number)
+            race = race.with_result(number, found(values[number]))
+            assert race.has(number)
+        assert race.done
+        assert (race.winner, race.best.fitness) == (1, 1.0)
+        assert (race.judged, race.waiting) == (5, {})
 
 
 def test_patience_waits_for_restarts_before():
-    judge = Judge(10, 2)
+    race = Race(10, 2)
     for number, value in ((1, 5.0), (2, 6.0), (3, 1.0)):
-        judge.put(number, found(value))
-    assert not judge.over  # number 0 is not there
-    judge.put(0, found(4.0))
-    assert judge.over  # 1 and 2 were no better than 0: 3 does not count
-    assert (judge.winner, judge.judged) == (0, 3)
+        race = race.with_result(number, found(value))
+    assert not race.done  # number 0 is not there
+    before = race
+    race = race.with_result(0, found(4.0))
+    assert race.done  # 1 and 2 were no better than 0: 3 does not count
+    assert (race.winner, race.judged) == (0, 3)
+    assert (before.judged, sorted(before.waiting)) == (0, [1, 2, 3])  # it stays as it was
 
 
 # loss of a worker

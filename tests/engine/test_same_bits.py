@@ -12,7 +12,7 @@ from dask_s3vm.datasets import make_text
 from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.engine.local import LocalEngine
-from dask_s3vm.problems import l2svm, quadratic
+from dask_s3vm.problems import hinge
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
 
@@ -123,10 +123,10 @@ def raw_sums(X, y, kind):
     engine = ingest(X, y).place(np.array([0, 1]))
     try:
         assert isinstance(engine, kind)
-        engine.each(l2svm.set_targets, 1, np.array([0.4, 0.6]))
+        engine.each(hinge.set_targets, 1, np.array([0.4, 0.6]))
         w, p = np.random.default_rng(1).normal(size=(2, X.shape[1] + 1))
-        gradient, loss, n_active = engine.sum(l2svm.evaluate, w, 1.0, 0)
-        product, curvature = engine.sum(quadratic.gram, p, 1.0, 0)
+        gradient, loss, n_active = engine.sum(hinge.evaluate, w, 1.0, 0)
+        product, curvature = engine.sum(hinge.gram, p, 1.0, 0)
         numbers = loss, n_active, curvature, engine.layout.starts
         return gradient.tobytes(), product.tobytes(), numbers
     finally:

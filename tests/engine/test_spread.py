@@ -1,11 +1,11 @@
-"""Who gets which shards: at first, after a loss, and when workers join."""
+"""Which worker gets which shards: at first, after a loss, and when workers join."""
 
 import itertools
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dask_s3vm.engine.spread import WORTH, first_runs, hand_out, rebalance
+from dask_s3vm.engine.workers import MIN_GAIN, first_runs, hand_out, rebalance
 
 workers = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 4), min_size=1)
 
@@ -34,7 +34,7 @@ def test_what_is_missing_goes_to_those_who_have_least(n_shards, threads, data):
     assert set(given_out) <= set(left)
     for numbers in given_out.values():
         assert numbers == list(range(numbers[0], numbers[-1] + 1))
-    # nobody has more than a share and a shard, unless it had that before
+    # no worker has more than a share and a shard, unless it had that before
     worst = max(fullest(left, held), (n_shards + sum(left.values())) / sum(left.values()))
     assert fullest(left, held, given_out) <= worst + 1e-9
 
@@ -50,11 +50,11 @@ def test_shards_move_to_new_workers_only_if_that_is_worth_it(n_shards, threads, 
         after[worker] = after.get(worker, []) + numbers
     assert sorted(itertools.chain(*after.values())) == list(range(n_shards))
     if moving:
-        assert fullest(everyone, after) <= (1 - WORTH) * fullest(everyone, held) + 1e-9
+        assert fullest(everyone, after) <= (1 - MIN_GAIN) * fullest(everyone, held) + 1e-9
         assert not rebalance(everyone, after)  # at rest
     else:
         share = n_shards / sum(everyone.values())
-        assert (1 - WORTH) * fullest(everyone, held) < share + 1
+        assert (1 - MIN_GAIN) * fullest(everyone, held) < share + 1
 
 
 def test_one_more_among_many_is_not_worth_it():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dask_s3vm.engine.group import Group
+from dask_s3vm.engine.local import Group
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.engine.tree import TreeSum, add, cover, sum_nodes
 

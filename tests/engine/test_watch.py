@@ -1,4 +1,4 @@
-"""Silent workers: only those that work for us are ours to judge."""
+"""Silent workers count as lost only if they work for this client."""
 
 import distributed
 import pytest
@@ -35,7 +35,7 @@ def test_a_silent_worker_of_others_is_left_alone(cluster, client, monkeypatch):
     removed = []
     watch = all_silent(client, monkeypatch, removed)
     with distributed.Client(cluster) as other:
-        held = other.submit(int, 7, key="of-somebody-else", pure=False)
+        held = other.submit(int, 7, key="of-another-client", pure=False)
         other.gather(held)
         assert in_loop(client, watch.look) == set()
     assert removed == []
@@ -48,7 +48,7 @@ def test_a_silent_worker_that_holds_or_makes_our_results_is_lost(client, monkeyp
     last = client.submit(int, first, pure=False)
     client.gather(last)
     (home,) = client.who_has([last])[last.key]
-    del first  # what leads to a result counts too
+    del first  # inputs of a result count too
     assert home in in_loop(client, watch.look)
     assert home in removed
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import make_constraint
 
 import dask_s3vm
-from dask_s3vm.estimators._parameters import attributes_of, parameters_of
+from dask_s3vm.parameters.fields import attributes_of, parameters_of
 
 ESTIMATORS = {
     name: getattr(dask_s3vm, name)
@@ -95,8 +95,9 @@ def documented(kind, section):
     return re.findall(r"^(\w+) : (.+)$", sections(kind)[section], flags=re.MULTILINE)
 
 
-def facts(parameter):
-    constraints = sorted(str(make_constraint(one)) for one in parameter.metadata["constraints"])
+def facts(kind, parameter):
+    constraints = kind._parameter_constraints[parameter.name]
+    constraints = sorted(str(make_constraint(one)) for one in constraints)
     return parameter.default, constraints, parameter.metadata["kind"], parameter.metadata["about"]
 
 
@@ -167,7 +168,7 @@ def test_what_a_fit_sets_is_documented(kind, make_rows):
 @pytest.mark.parametrize("name", sorted({n for k in ESTIMATORS.values() for n in k().get_params()}))
 def test_a_name_means_the_same_everywhere(name):
     by_estimator = {
-        kind.__name__: facts(one)
+        kind.__name__: facts(kind, one)
         for kind in ESTIMATORS.values()
         for one in parameters_of(kind)
         if one.name == name

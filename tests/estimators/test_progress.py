@@ -4,6 +4,7 @@ import io
 import os
 import pty
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -20,9 +21,8 @@ from dask_s3vm import (
     MaxMarginClustering,
     SubmodularS3VM,
 )
-from dask_s3vm.estimators._course import Course, Pace
-from dask_s3vm.estimators._progress import Progress, duration
-from dask_s3vm.methods.tsvm import levels
+from dask_s3vm.estimators._record import Pace, Progress, duration
+from dask_s3vm.methods.tsvm import TSVMState, TSVMTraining, levels
 
 
 class Clock:
@@ -38,13 +38,19 @@ def level_row(level, pairs=0, objective=0.25):
             "n_active": 1200, "switches": pairs, "seconds": 0.1}  # fmt: skip
 
 
-def lines_of(rows_at, rounds=None, course=None):
+def tell(progress, row, what="level 28 of 45", done=27 / 45):
+    """Say where a fit is, as a record does, and then what it has done there."""
+    progress.at({"class": row["class"]}, what, done)
+    progress.add_row(row)
+
+
+def lines_of(rows_at, rounds=None):
     """Lines that are logged for rows at given seconds."""
     clock, stream = Clock(), io.StringIO()
-    progress = Progress(course or Course({"lam_unlabeled": 1.0}), rounds, stream, clock)
+    progress = Progress(rounds, 1, stream, clock)
     for now, row in rows_at:
         clock.now = now
-        progress(row)
+        tell(progress, row, f"level {row['level']:.1g}", None)
     progress.close()
     return stream.getvalue().splitlines()
 
@@ -73,11 +79,11 @@ def test_switches_are_added_up_within_a_level():
 
 def test_rounds_per_second_are_those_since_the_last_count():
     clock, stream = Clock(), io.StringIO()
-    count = iter([0, 100, 100 + 30 * 20])
-    progress = Progress(Course({}), lambda: next(count), stream, clock)
+    count = iter([100, 100 + 30 * 20])
+    progress = Progress(lambda: next(count), 1, stream, clock)
     for now in (2.0, 2.5, 32.0):
         clock.now = now
-        progress(level_row(0.1))
+        tell(progress, level_row(0.1))
     assert [line.split(" rounds/s")[0].split()[-1] for line in stream.getvalue().splitlines()] == [
         "50", "20",
     ]  # fmt: skip
@@ -85,10 +91,11 @@ def test_rounds_per_second_are_those_since_the_last_count():
 
 def test_without_rows_a_log_tells_once_a_minute_that_the_fit_is_alive():
     clock, stream = Clock(), io.StringIO()
-    progress = Progress(Course({}), None, stream, clock)
+    progress = Progress(None, 1, stream, clock)
+    progress.at({}, "level 1 of 45", 0.0)
     progress.refresh()
     assert stream.getvalue() == ""
-    progress(level_row(0.1))
+    tell(progress, level_row(0.1))
     for now in range(1, 200):
         clock.now = float(now)
         progress.refresh()
@@ -129,10 +136,10 @@ def read_terminal(write):
 def test_a_terminal_has_one_line_that_never_wraps():
     def write(stream):
         clock = Clock()
-        progress = Progress(Course({"lam_unlabeled": 1.0}), None, stream, clock)
+        progress = Progress(None, 1, stream, clock)
         for i in range(100):
             clock.now = i / 16
-            progress(level_row(0.01 + 1e-5 * i))
+            tell(progress, level_row(0.01 + 1e-5 * i))
         progress.close()
 
     sent = read_terminal(write)
@@ -146,9 +153,9 @@ def test_a_terminal_has_one_line_that_never_wraps():
 
 def test_the_ticking_thread_ends_with_the_fit():
     stream = io.StringIO()
-    progress = Progress(Course({}), None, stream)
+    progress = Progress(None, 1, stream)
     progress.start()
-    progress(level_row(0.1))
+    tell(progress, level_row(0.1))
     progress.close()
     assert not [t for t in threading.enumerate() if t.name == "s3vm-progress"]
 
@@ -182,21 +189,71 @@ def test_nothing_is_guessed_from_one_or_two_marks():
     assert pace.left(2) is None
 
 
-def test_levels_of_tsvm_are_counted_as_the_method_does():
-    course = Course({"lam_unlabeled": 0.5})
-    walked = list(levels(0.5))
-    for number, (level, last) in enumerate(walked, 1):
-        what, done = course.place(level_row(level))
-        assert what == f"level {number} of {len(walked)}"
-        assert done == (None if last else (number - 1) / len(walked))
-
-
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(1)
     y = np.arange(240) % 3
     X = rng.random((240, 4)) + 0.8 * np.eye(4)[y]
     return X, np.where(np.arange(240) < 45, y, -1)
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What records tell the line of progress: (what rows are about, words, part done)."""
+    told, at = [], Progress.at
+
+    def listen(self, *where):
+        told.append(where)
+        at(self, *where)
+
+    monkeypatch.setattr(Progress, "at", listen)
+    return told
+
+
+def test_levels_of_tsvm_are_counted_as_the_method_does(rows, told):
+    """Also where levels that change nothing are passed over."""
+    X, y = rows
+    walked, met = levels(0.5), []
+
+    def compare(row):
+        _, what, done = told[-1]
+        if row["level"] == 0.0:
+            assert (what, done) == ("labeled rows alone", None)
+            return
+        number = walked.index(row["level"]) + 1
+        assert what == f"level {number} of {len(walked)}"
+        assert done == (None if number == len(walked) else (number - 1) / len(walked))
+        met.append(number)
+
+    TSVM(1e-2, 0.5, verbose=True, callbacks=compare).fit(X, np.minimum(y, 1))
+    assert met == sorted(met)
+    assert met[-1] == len(walked)
+    steps = np.diff(np.unique(met))
+    assert len(steps) > 1
+    assert steps.max() > 1
+
+
+def test_every_level_has_its_number():
+    walked = levels(0.5)
+    training = types.SimpleNamespace(_levels=walked)
+    for number, level in enumerate(walked, 1):
+        state = TSVMState(None, number, level, np.zeros(1), False)
+        what, done = TSVMTraining.progress(training, state)
+        assert what == f"level {number} of {len(walked)}"
+        assert done == (None if level == 0.5 else (number - 1) / len(walked))
+
+
+def test_binary_problems_are_numbered_as_they_turn_up():
+    clock, stream = Clock(), io.StringIO()
+    progress = Progress(None, 3, stream, clock)
+    for number, key in enumerate(("class", "class", "split")):
+        clock.now = 20.0 * number
+        progress.at({key: 7 * number}, "stage 2 of 4", 0.5)
+        progress.add_row({"objective": 1.0})
+    assert [line.split("  ")[1] for line in stream.getvalue().splitlines()] == [
+        f"problem {number} of 3, stage 2 of 4" for number in (1, 2, 3)
+    ]
+    assert progress._pace._passed == [(0.0, 0.5 / 3), (20.0, 1.5 / 3), (40.0, 2.5 / 3)]
 
 
 EVERY = [L2SVM, TSVM, DAS3VM, QNS3VM, RLSC, S2RLSC, STARSVM, QPS3VM, SubmodularS3VM]
@@ -222,14 +279,34 @@ def test_every_method_has_its_words(kind, rows, capfd):
 
 
 @pytest.mark.parametrize("kind", [TSVM, DAS3VM, QNS3VM, S2RLSC], ids=lambda kind: kind.__name__)
-def test_what_is_done_only_grows(kind, rows):
+def test_what_is_done_only_grows(kind, rows, monkeypatch):
     X, y = rows
-    model = kind().fit(X, y)
-    course = Course(model.get_params(deep=False), 3)
-    done = [part for _, part in map(course.place, model.history_) if part is not None]
+    found, passed = [], Pace.passed
+
+    def listen(self, now, done):
+        found.append(done)
+        passed(self, now, done)
+
+    monkeypatch.setattr(Pace, "passed", listen)
+    kind(verbose=True).fit(X, y)
+    done = [part for part in found if part is not None]
     assert done == sorted(done)
     assert 0 <= done[0] < 0.34
     assert 0.67 < done[-1] <= 1
+
+
+def test_a_resumed_fit_goes_on_counting(rows, tmp_path, capfd):
+    def stop(row):
+        if row["class"] == 2:
+            raise KeyboardInterrupt
+
+    model = TSVM(checkpoint=tmp_path, callbacks=stop)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*rows)
+    model.set_params(callbacks=None, verbose=True).fit(*rows)
+    lines = capfd.readouterr().err.splitlines()
+    assert lines
+    assert all("problem 3 of 3" in line for line in lines)
 
 
 def test_clusters_are_told_of_too(rows, capfd):

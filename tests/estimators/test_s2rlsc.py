@@ -42,7 +42,7 @@ def test_restarts_find_the_best_of_all_balanced_labels(population, sharded):
                 best, labels = value, y.copy()
     assert model.objective_ == pytest.approx(best)
     assert np.array_equal(model.transduction_, (labels > 0).astype(int))
-    assert min(row["fitness"] for row in model.history_) == pytest.approx(best)
+    assert min(row["objective"] for row in model.history_) == pytest.approx(best)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -58,7 +58,7 @@ def test_objective_and_model_are_those_of_the_labels_found(dtype, sharded, tiny_
     assert np.allclose(np.append(model.coef_[0], model.intercept_), w, atol=1e-10)
     assert np.array_equal(model.transduction_[known], part[known])
     tolerance = 1e-10 if dtype == "float64" else 1e-5
-    assert min(r["fitness"] for r in model.history_) == pytest.approx(
+    assert min(r["objective"] for r in model.history_) == pytest.approx(
         model.objective_, abs=tolerance
     )
 
@@ -120,7 +120,7 @@ def test_a_path_is_the_models_one_by_one():
         alone = S2RLSC(lam=lam, n_restarts=4, random_state=3).fit(X, part)
         assert np.array_equal(model.coef_, alone.coef_)
         assert np.array_equal(model.transduction_, alone.transduction_)
-        assert [r["fitness"] for r in model.history_] == [r["fitness"] for r in alone.history_]
+        assert [r["objective"] for r in model.history_] == [r["objective"] for r in alone.history_]
         assert model.lam == lam
 
 
@@ -128,7 +128,7 @@ def test_patience_is_judged_in_the_order_of_the_restarts():
     X, _, part = clusters(n=200, gap=0.5, seed=2)
     params = {"lam": 0.05, "population": (1, 1), "random_state": 5}
     every = S2RLSC(n_restarts=40, **params).fit(X, part)
-    values = [row["fitness"] for row in every.history_]
+    values = [row["objective"] for row in every.history_]
     assert [row["restart"] for row in every.history_] == list(range(40))
     for patience in (1, 3, 7):
         best, since, stop = np.inf, 0, 0
@@ -137,7 +137,7 @@ def test_patience_is_judged_in_the_order_of_the_restarts():
             best = min(best, values[stop])
             stop += 1
         model = S2RLSC(n_restarts=40, patience=patience, **params).fit(X, part)
-        assert [row["fitness"] for row in model.history_] == values[:stop]
+        assert [row["objective"] for row in model.history_] == values[:stop]
         assert model.n_iter_ == stop
         assert model.objective_ == pytest.approx(best)
 
@@ -145,10 +145,12 @@ def test_patience_is_judged_in_the_order_of_the_restarts():
 def test_more_restarts_keep_the_first_ones():
     X, _, part = clusters(n=100, gap=0.5)
     few, many = (S2RLSC(n_restarts=n, random_state=1).fit(X, part) for n in (3, 6))
-    values = [[row["fitness"] for row in model.history_] for model in (few, many)]
+    values = [[row["objective"] for row in model.history_] for model in (few, many)]
     assert values[1][:3] == values[0]
     other = S2RLSC(n_restarts=3, random_state=2).fit(X, part)
-    assert [row["start"] for row in other.history_] != [row["start"] for row in few.history_]
+    assert [row["start_objective"] for row in other.history_] != [
+        row["start_objective"] for row in few.history_
+    ]
 
 
 def test_callbacks_hear_of_every_restart():

@@ -134,7 +134,7 @@ def test_the_model_is_the_expansion_over_support_vectors(small):
     box = 2.0 * 2 * ratio * 0.7**stages
     alpha = signs * model.dual_coef_[0]
     assert (alpha > 0).all()
-    assert (alpha <= box).all()
+    assert (alpha <= box * (1 + 1e-15)).all()  # powers may differ in the last bit
     loss = np.zeros(len(X))
     signs = 2 * model.transduction_ - 1
     loss = np.maximum(0, 1 - signs * wanted)
@@ -175,8 +175,8 @@ def test_many_rows_have_few_stages(small, monkeypatch):
     X, _, y = small
     paper = STARSVM(sigma=1.0).fit(X, y)
     assert parts(STARSVM(sigma=1.0, min_share=0.0).fit(X, y)) == parts(paper)
-    monkeypatch.setattr("dask_s3vm.estimators._star.MANY_ROWS", 100)
-    monkeypatch.setattr("dask_s3vm.estimators._star.MANY_SHARE", 0.3)
+    monkeypatch.setattr("dask_s3vm.methods.star.MANY_ROWS", 100)
+    monkeypatch.setattr("dask_s3vm.methods.star.MANY_SHARE", 0.3)
     many = STARSVM(sigma=1.0).fit(X, y)
     assert many.n_iter_ <= 4 < paper.n_iter_
     assert parts(STARSVM(sigma=1.0, min_share=0.3).fit(X, y)) == parts(many)

@@ -9,7 +9,7 @@ from transductive_cases import assert_identical, both, clusters, each, quiet
 
 from dask_s3vm import DAS3VM, QNS3VM, TSVM
 from dask_s3vm.exceptions import RatioWarning
-from dask_s3vm.methods import alternation
+from dask_s3vm.methods import tsvm
 
 pytestmark = quiet
 
@@ -129,7 +129,7 @@ def test_a_collapse_is_told(kind):
 
 
 def test_it_says_when_it_did_not_converge(monkeypatch):
-    monkeypatch.setattr(alternation, "TIGHTER", 0.0)  # else one step per solve is enough here
+    monkeypatch.setattr(tsvm, "TIGHTER", 0.0)  # else one step per solve is enough here
     X, _, y = clusters()
     X = X * 10.0 ** np.linspace(-1, 1, X.shape[1])
     with pytest.warns(ConvergenceWarning, match="max_iter=1") as caught:

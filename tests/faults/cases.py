@@ -19,7 +19,7 @@ from dask_s3vm import (
     MaxMarginClustering,
     SubmodularS3VM,
 )
-from dask_s3vm.engine import cluster, placement, worker_pool
+from dask_s3vm.engine import cluster, placement, workers
 from dask_s3vm.engine.operations import operation
 
 SMALL = {"s3vm.shard-bytes": 2048, "s3vm.local-bytes": 0}
@@ -105,7 +105,7 @@ class Moments:
         self.done = []
         self._patch(monkeypatch, placement, "gathered", "placement")
         self._patch(monkeypatch, placement, "remote_actors", "placement")
-        self._patch(monkeypatch, worker_pool, "next_done", "training")
+        self._patch(monkeypatch, workers, "next_done", "training")
         self._patch(monkeypatch, cluster, "call_all", "training")
 
     def reset(self, plan):

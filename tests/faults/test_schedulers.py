@@ -78,7 +78,14 @@ def test_a_new_cluster_goes_on_where_the_old_one_is_lost(doomed, monkeypatch):
     client = doomed.connect()
     try:
         doomed.wait(client, 2)
-        moments.reset({("training", 10): lambda: (be_impatient(client), doomed.scheduler.kill())})
+
+        def strike():
+            be_impatient(client)
+            doomed.scheduler.kill()
+            # rounds go directly to the workers: on a busy machine the fit could end before this
+            wait_until(lambda: client.status != "running", lambda: client.status)
+
+        moments.reset({("training", 10): strike})
         with pytest.raises(EngineError):
             fit("l2svm")
     finally:

@@ -154,7 +154,7 @@ def test_pieces_do_not_change_the_features(rows, monkeypatch):
     kernel_map = fit_kernel_map(rows, n_components=30, random_state=0)
     whole = kernel_map.transform(rows)
     monkeypatch.setattr("dask_s3vm.features.kernel_map.PIECE_BYTES", 1)
-    assert kernel_map.piece_rows == 16
+    assert kernel_map.piece_rows == 48
     np.testing.assert_allclose(kernel_map.transform(rows), whole, atol=1e-12)
 
 

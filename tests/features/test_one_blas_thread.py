@@ -1,10 +1,10 @@
-"""The limit holds in every thread, and the number of threads comes back after it."""
+"""The limit holds in every thread, and the number of threads is restored afterwards."""
 
 import threading
 
 import threadpoolctl
 
-from dask_s3vm.features.blas import one_blas_thread
+from dask_s3vm.numerics.linalg import one_blas_thread
 
 
 def blas_threads():

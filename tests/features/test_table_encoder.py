@@ -10,7 +10,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 from dask_s3vm import TableEncoder
 from dask_s3vm.features import UnknownCategoryWarning, table_encoder
-from dask_s3vm.features.column_facts import moments_of, put_together
+from dask_s3vm.features.table_columns import moments_of, put_together
 
 NAMES = ["size", "color", "rooms"]
 
@@ -114,7 +114,7 @@ def test_missing_values(records, nothing):
     assert rows[9, 0] == 0
 
 
-def test_mistakes_are_told(records):
+def test_mistakes_are_reported(records):
     encoder = TableEncoder().fit(records)
     with pytest.raises(ValueError, match=r"no column \['size'\]"):
         encoder.transform([{"color": "red", "rooms": 1}])

@@ -18,6 +18,7 @@ from dask_s3vm.checkpoints.state_file import read_state, write_state
 from dask_s3vm.cli import main
 from dask_s3vm.exceptions import CheckpointError
 from dask_s3vm.io.tables import read_table
+from dask_s3vm.methods.run import Saved, Snapshot
 
 
 def example_rows() -> tuple[sp.csr_array, np.ndarray]:
@@ -155,7 +156,8 @@ class States:
 
     def originals(self, folder: Path) -> list[bytes]:
         state = {"w": np.arange(20.0), "bits": [np.arange(9, dtype=np.uint8)], "gap": None}
-        whole = {"states": {"class 1/tsvm": state}, "history": [{"level": 0.1}], "rounds": 5}
+        saved = Saved(state, False, 2, 0)
+        whole = Snapshot({"class 1, model 0/fit": saved}, [{"level": 0.1}], 5)
         write_state(folder / "state", {"estimator": "TSVM"}, whole)
         return [(folder / "state" / "fit.npz").read_bytes()]
 
@@ -165,7 +167,8 @@ class States:
         path.replace(folder / "fit.npz")
         state = read_state(folder, {"estimator": "TSVM"})
         assert state is not None
-        np.testing.assert_array_equal(state["states"]["class 1/tsvm"]["w"], np.arange(20.0))
+        saved = state.states["class 1, model 0/fit"]
+        np.testing.assert_array_equal(saved.value["w"], np.arange(20.0))
 
 
 @dataclass

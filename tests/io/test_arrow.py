@@ -200,7 +200,7 @@ def test_null_labels_can_be_the_mark(tmp_path, good, form):
 def test_labels_that_are_not_known(tmp_path, good, form, known):
     path = save(tmp_path / f"rows.{form}", good)
     assert read_data(path, known_labels=[1, -1])[1].compute().tolist() == [1, -1, 1]
-    with pytest.raises(DataFileError, match=r"rows\..*, r.* 0, row \d: label .* is none of"):
+    with pytest.raises(DataFileError, match=r"rows\..*, r.* 0, row \d: label .* is not one of"):
         read_data(path, known_labels=known)[1].compute()
 
 

@@ -1,4 +1,4 @@
-"""Encoders in model files: kept without pickle, checked when they are loaded."""
+"""Encoders in model files: saved without pickle, checked when they are loaded."""
 
 import json
 

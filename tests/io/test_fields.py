@@ -57,8 +57,8 @@ def test_blanks_around_fields_and_empty_lines_do_not_count():
 @pytest.mark.parametrize(
     ("text", "start", "reason"),
     [
-        (b"1,2\n3\n", 4, "1 fields where 2"),
-        (b"1,2\n\n3,4,5\n", 5, "more than the 2"),
+        (b"1,2\n3\n", 4, "1 fields, wanted 2"),
+        (b"1,2\n\n3,4,5\n", 5, "more than 2 fields"),
         (b'1,2\n"3,4\n', 4, "does not end"),
         (b'1,2\n"3"4,5\n', 4, "behind the closing quote of field 1"),
         (b'1,2\n3,4"5\n', 4, "quote inside field 2"),

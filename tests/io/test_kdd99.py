@@ -92,8 +92,8 @@ def test_an_encoder_serves_other_files_with_labels_or_without(tmp_path, rows):
 @pytest.mark.parametrize(
     ("field", "text", "reason"),
     [
-        (41, "norml.", "the label in 'label' is none of"),
-        (41, "normal", "the label in 'label' is none of"),
+        (41, "norml.", "the label in 'label' is not one of"),
+        (41, "normal", "the label in 'label' is not one of"),
         (4, "many", "column 'src_bytes' holds no number"),
         (2, "", "column 'service' has no value"),
     ],
@@ -109,7 +109,7 @@ def test_mistakes_have_a_file_and_a_line(tmp_path, rows, field, text, reason):
 def test_a_missing_field(tmp_path, rows):
     del rows[80][5]
     path = write(tmp_path / "a", rows)
-    with pytest.raises(TableError, match="41 fields where 42 are wanted") as caught:
+    with pytest.raises(TableError, match="41 fields, wanted 42") as caught:
         read_kdd99(path, blocksize=1000)
     assert caught.value.line == 81
 

@@ -90,9 +90,9 @@ def test_archives_that_are_something_else(tmp_path, arrays, reason):
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("ABC\nABCD\n", 2, "has 4 letters where 3"),
-        ("ABC\n\nA1C\n", 3, "not a letter"),
-        ("ABC 1\nABC\n", 2, "1 fields where 2"),
+        ("ABC\nABCD\n", 2, "has 4 letters, wanted 3"),
+        ("ABC\n\nA1C\n", 3, "character other than A-Z"),
+        ("ABC 1\nABC\n", 2, "1 fields, wanted 2"),
         ("ABC 1\nABD x\n", 2, "not a whole number"),
         ("A B C\n", 1, "has 3 words"),
     ],
@@ -109,7 +109,7 @@ def test_files_that_do_not_go_together_or_are_cut_short(tmp_path, letters):
     T, _ = letters
     np.savez_compressed(tmp_path / "a.npz", T=T)
     np.savez(tmp_path / "b.npz", T=T[:, :3])
-    with pytest.raises(TableError, match="has 3 letters a row"):
+    with pytest.raises(TableError, match="has 3 letters per row"):
         read_letters([tmp_path / "a.npz", tmp_path / "b.npz"])
     with pytest.raises(TableError, match="has a letter 6, but n_letters is 5"):
         read_letters(tmp_path / "a.npz", n_letters=5)

@@ -324,7 +324,7 @@ def test_members_that_do_not_belong(saved):
     saved.write_bytes(whole)
     with pytest.warns(UserWarning, match="Duplicate"):
         add_member(saved, "coef_.npy", member((1,), bytes(8)))
-    refused(saved, "stands twice")
+    refused(saved, "occurs twice")
     saved.write_bytes(whole)
     add_member(saved, "evil_.npy", member((1000,), bytes(8000)), compression=zipfile.ZIP_DEFLATED)
     refused(saved, "is compressed")

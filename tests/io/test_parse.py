@@ -151,11 +151,11 @@ def test_columns_start_where_they_should():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"1 1:1\n", "1 rows where 2 were"),
-        (b"1 1:1\n1 2:2\n1\n", "3 rows where 2 were"),
-        (b"1 1:1 2:2\n1\n1\n", "3 rows where 2 were"),
-        (b"1 1:1 2:2\n1 1:1\n", "3 entries where 2 were"),
-        (b"1 1:1\n1 \n", "1 entries where 2 were"),
+        (b"1 1:1\n", "1 rows, expected 2"),
+        (b"1 1:1\n1 2:2\n1\n", "3 rows, expected 2"),
+        (b"1 1:1 2:2\n1\n1\n", "3 rows, expected 2"),
+        (b"1 1:1 2:2\n1 1:1\n", "3 entries, expected 2"),
+        (b"1 1:1\n1 \n", "1 entries, expected 2"),
         (b"1 1:1\n1 2:2\n1 2:x\n", "value of column 2 is 'x', not a number"),
         (b"1 1:1\n1\n1\n1 2:x\n", "value of column 2 is 'x', not a number"),
         (b"1 1:1\n1 3:2\n", "column number 3, but n_features is 3"),

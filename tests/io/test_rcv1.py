@@ -1,4 +1,4 @@
-"""RCV1 from small files in the published formats, and through a fetcher that is made up."""
+"""RCV1 from small files in the published formats, and through a fake fetcher."""
 
 import gzip
 
@@ -63,7 +63,7 @@ def test_what_is_wrong_is_told(files):
     with pytest.raises(TableError, match=r"topic 'XCAT' does not occur; there are \['CCAT'"):
         read_rcv1(vectors, topics=topics, topic="XCAT")
     bad = put("bad.qrels", TOPICS + "CCAT 26153\n")
-    with pytest.raises(TableError, match="2 fields where 3") as caught:
+    with pytest.raises(TableError, match="2 fields, wanted 3") as caught:
         read_rcv1(vectors, topics=bad)
     assert caught.value.line == 8
     assert str(bad) in str(caught.value)

@@ -40,7 +40,7 @@ BAD_LINES = {
     b"1 1:1e1000000": "too large for float64",
     b"1 -1:1": "column number '-1' is negative",
     b"1 3:1 2:1": "column number 2 after 3, but columns must increase",
-    b"1 3:1 3:1": "column number 3 stands twice",
+    b"1 3:1 3:1": "column number 3 occurs twice",
     b"1 4294967295:1": "column number '4294967295' is above 4294967294",
     b"1 1" + b"0" * 5000 + b":1": "is above 4294967294",
     b"1 1:1 qid:3 2:1": "qid: is allowed right after the label only",

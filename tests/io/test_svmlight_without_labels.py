@@ -1,4 +1,4 @@
-"""svmlight text whose rows have no label in front, as SVMlin has it."""
+"""svmlight text whose rows start without a label, as in SVMlin."""
 
 import gzip
 

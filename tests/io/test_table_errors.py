@@ -35,15 +35,15 @@ def put(line, text):
 @pytest.mark.parametrize(
     ("line", "text", "options", "reason"),
     [
-        (77, "5,red", {}, "has 2 fields where 3 are wanted"),
-        (78, "5,red,0,1", {}, "more than the 3 fields"),
+        (77, "5,red", {}, "has 2 fields, wanted 3"),
+        (78, "5,red,0,1", {}, "more than 3 fields"),
         (79, '5,re"d,0', {}, "quote inside field 2"),
         (80, '5,"red"x,0', {}, "behind the closing quote of field 2"),
         (81, "five,red,0", {"numeric": ["size"]}, "column 'size' holds no number"),
         (82, "inf,red,0", {"numeric": ["size"]}, "column 'size' holds no number"),
         (83, ",red,0", {}, "column 'size' has no value"),
         (84, "5,,0", {}, "column 'color' has no value"),
-        (85, "5,red,2", {"classes": ["0", "1"]}, "label in 'label' is none of 0, 1"),
+        (85, "5,red,2", {"classes": ["0", "1"]}, "label in 'label' is not one of 0, 1"),
     ],
 )
 @pytest.mark.parametrize("blocksize", ["200 B", "1 MiB"])
@@ -133,14 +133,14 @@ def test_columns_that_are_not_there(make):
     twice = make("a,a\n1,2\n", name="twice")
     with pytest.raises(TableError, match=r"more than one column \['a'\]"):
         read_table(twice)
-    with pytest.raises(TableError, match="has 3 columns where 2 are wanted"):
+    with pytest.raises(TableError, match="has 3 columns, wanted 2"):
         read_table(path, names=["a", "b"])
 
 
 def test_labels_beyond_those_of_an_encoder(make):
     _, _, encoder = read_table(make(GOOD), label="label")
     path = make(put(9, "5,red,maybe"), name="other")
-    with pytest.raises(TableError, match="is none of 0, 1") as caught:
+    with pytest.raises(TableError, match="is not one of 0, 1") as caught:
         read_table(path, encoder=encoder)
     assert caught.value.line == 9
     X, y, _ = read_table(path, encoder=encoder, label=False)
@@ -193,7 +193,7 @@ def test_options_that_make_no_sense(make, options, reason):
 def test_options_without_effect_are_refused(make):
     path = make(GOOD)
     _, _, encoder = read_table(path, label="label")
-    with pytest.raises(ValueError, match=r"\['scale'\] have no effect where an encoder"):
+    with pytest.raises(ValueError, match=r"\['scale'\] have no effect if an encoder"):
         read_table(path, encoder=encoder, scale="std")
     with pytest.raises(ValueError, match="there is no label column"):
         read_table(path, positive="1")

@@ -1,4 +1,4 @@
-"""Writing: all or nothing, and not twice what is there already."""
+"""Writing: all or nothing; parts that are already written are not written again."""
 
 import json
 
@@ -102,12 +102,12 @@ def test_what_was_finished_is_not_written_again(tmp_path, name):
     partial = tmp_path / f".{name.rstrip('/')}.partial"
     assert names(tmp_path) == [partial.name]
     assert sum(part.suffix == ".arrow" for part in partial.iterdir()) == 3
-    assert said[-1] == (f"interrupted; finished parts are kept in {partial}", 0, 0)
+    assert said[-1] == (f"interrupted; finished parts are saved in {partial}", 0, 0)
     said.clear()
     with dask.config.set(scheduler="synchronous"):
         write_parts(lazy(), Y, path, Interrupted.after(99), **options)
     assert Interrupted.written == 6  # three and three
-    assert said[0] == ("3 of 6 parts are there already", 0, 0)
+    assert said[0] == ("3 of 6 parts are already written", 0, 0)
     assert (whole(path.rstrip("/")) != X).nnz == 0
     assert names(tmp_path) == [name.rstrip("/")]
 
@@ -123,7 +123,7 @@ def test_parts_of_another_input_are_not_used(tmp_path):
             )
         write_parts(lazy(), None, tmp_path / "rows.arrow", Interrupted.after(99), **options)
     assert Interrupted.written == 3 + 6
-    assert said[0].endswith("is of another input or other options: starting anew")
+    assert said[0].endswith("is of other input or options: starting from the beginning")
     assert (whole(tmp_path / "rows.arrow") != X).nnz == 0
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import entr, expit
 
 from dask_s3vm.engine.blocks import frozen
-from dask_s3vm.kernels import annealing, line, passes
+from dask_s3vm.kernels import passes, smooth
 from dask_s3vm.kernels.rows import CSR, load_pair, new_pair, pair_output
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -31,7 +31,7 @@ def expected_p(o, lam_u, temperature, nu):
 
 def kept_odds(o, lam_u, temperature, nu):
     odds = np.full(len(o), np.nan)
-    annealing.set_odds(o, lam_u, temperature, nu, odds)
+    smooth.set_odds(o, lam_u, temperature, nu, odds)
     return odds
 
 
@@ -47,7 +47,7 @@ def test_sums_of_beliefs_are_those_of_numpy(seed, lam_u, t, nu, move):
     """For the nu that odds were made for, and for others by a factor."""
     codes, share, o, _ = rows_of(seed)
     odds = kept_odds(o, lam_u, t, nu)
-    total, slope = annealing.belief_sums(codes, share, odds, np.exp(-move / t))
+    total, slope = smooth.belief_sums(codes, share, odds, np.exp(-move / t))
     on = codes < 0
     p = expected_p(o, lam_u, t, nu + move)
     assert total == pytest.approx(share[on] @ p[on], rel=1e-9, abs=1e-250)
@@ -65,7 +65,7 @@ def test_losses_entropy_and_pulls_are_those_of_numpy(seed, lam_u, t, nu):
     pulls = np.full(29, np.nan)
     base = nu + rng.normal() * t
     odds, factor = kept_odds(o, lam_u, t, base), np.exp((base - nu) / t)
-    loss, entropy, own_side = annealing.annealed_pulls(
+    loss, entropy, own_side = smooth.annealed_pulls(
         codes, target, cost, o, odds, factor, lam_u, t, nu, pulls
     )
     on = codes < 0
@@ -83,7 +83,7 @@ def test_losses_entropy_and_pulls_are_those_of_numpy(seed, lam_u, t, nu):
 def test_many_equal_rows_have_many_times_the_entropy(n):
     codes, target = np.full(n, -1, dtype=np.int8), np.zeros(n, dtype=np.int8)
     o, cost = np.zeros(n), np.full(n, 0.5)
-    _, entropy, _ = annealing.annealed_pulls(
+    _, entropy, _ = smooth.annealed_pulls(
         codes, target, cost, o, np.ones(n), 1.0, 1.0, 1.0, 0.0, np.empty(n)
     )
     assert entropy == pytest.approx(0.5 * n * np.log(2), rel=1e-12)
@@ -98,10 +98,8 @@ def test_extreme_outputs_stay_finite(t):
         warnings.simplefilter("error")
         odds = kept_odds(o, 1.0, t, 0.3)
         for factor in (1.0, 1e300, 1e-300):
-            sums = annealing.belief_sums(codes, cost, odds, factor)
-            found = annealing.annealed_pulls(
-                codes, target, cost, o, odds, factor, 1.0, t, 0.3, pulls
-            )
+            sums = smooth.belief_sums(codes, cost, odds, factor)
+            found = smooth.annealed_pulls(codes, target, cost, o, odds, factor, 1.0, t, 0.3, pulls)
             assert np.isfinite([*sums, *found, *pulls]).all()
 
 
@@ -133,4 +131,4 @@ def test_transductive_loss_takes_the_better_label_of_unlabeled_rows(seed):
     target = np.where(codes < 0, 0, 2 * codes - 1).astype(np.int8)
     both = [cost * np.maximum(0, 1 - y * o) ** 2 for y in (1, -1)]
     wanted = np.where(codes < 0, np.minimum(*both), np.where(codes == 1, *both)).sum()
-    assert line.transductive_loss(codes, target, cost, o) == pytest.approx(wanted, rel=1e-12)
+    assert passes.transductive_loss(codes, target, cost, o) == pytest.approx(wanted, rel=1e-12)

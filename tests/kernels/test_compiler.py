@@ -1,4 +1,4 @@
-"""Compiled kernels are kept where nobody else can write, and never outlive their sources."""
+"""Compiled kernels are cached where nobody else can write, and never outlive their sources."""
 
 import ast
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import dask_s3vm
-from dask_s3vm.kernels import compiler
+from dask_s3vm.numerics import compiler
 
 ROOT = Path(dask_s3vm.__file__).parent
 
@@ -22,19 +22,20 @@ def kernel_modules():
             yield path
 
 
-def test_kernels_build_on_their_own_subpackage_and_on_kernels_alone():
-    """These are the sources that `source_stamp` looks at."""
+def test_kernels_build_on_their_own_subpackage_and_on_kernels_and_numerics_alone():
+    """These are the sources that `source_stamp` hashes."""
     modules = list(kernel_modules())
     assert len(modules) > 20
     for path in modules:
-        assert path.parent.parent == ROOT, "subpackages of subpackages are not looked at"
+        assert path.parent.parent == ROOT, "subpackages of subpackages are not hashed"
         tree = ast.parse(path.read_text())
+        seen = ("numerics", "kernels", path.parent.name)
         foreign = {
             alias.asname or alias.name
             for node in ast.walk(tree)
             if isinstance(node, ast.ImportFrom)
             and node.module.startswith("dask_s3vm")
-            and not node.module.startswith(("dask_s3vm.kernels", f"dask_s3vm.{path.parent.name}"))
+            and not node.module.startswith(tuple(f"dask_s3vm.{name}." for name in seen))
             for alias in node.names
         }
         compiled = [node for node in tree.body if getattr(node, "decorator_list", [])]
@@ -48,18 +49,19 @@ def test_kernels_build_on_their_own_subpackage_and_on_kernels_alone():
 def toy_package(tmp_path):
     """A copy of the package with a kernel and its helper in files of their own."""
     package = tmp_path / "dask_s3vm"
-    (package / "kernels").mkdir(parents=True)
-    for name in ("__init__.py", "_lazy.py", "_version.py", "kernels/compiler.py"):
+    for folder in ("kernels", "numerics"):
+        (package / folder).mkdir(parents=True)
+        (package / folder / "__init__.py").touch()
+    for name in ("__init__.py", "_lazy.py", "_version.py", "numerics/compiler.py"):
         shutil.copy(ROOT / name, package / name)
-    (package / "kernels" / "__init__.py").touch()
     helper = package / "kernels" / "helper.py"
     helper.write_text(
-        "from dask_s3vm.kernels.compiler import kernel\n\nFACTOR = 2\n\n\n"
+        "from dask_s3vm.numerics.compiler import kernel\n\nFACTOR = 2\n\n\n"
         "@kernel\ndef scaled(x):\n    return FACTOR * x\n"
     )
     (package / "kernels" / "toy.py").write_text(
         "import logging\nlogging.basicConfig(level=logging.INFO, format='%(message)s')\n"
-        "from dask_s3vm.kernels.compiler import kernel\n"
+        "from dask_s3vm.numerics.compiler import kernel\n"
         "from dask_s3vm.kernels.helper import scaled\n\n\n"
         "@kernel\ndef twice(x):\n    return scaled(x) + 1\n\n\n"
         "print(twice(20), twice(20.5))\n"
@@ -123,7 +125,7 @@ def test_numba_cache_dir_wins_and_is_shared_with_care(toy_package, tmp_path):
 
 @pytest.fixture
 def root_of(monkeypatch, tmp_path):
-    """Where kernels are kept if the directories of user and machine are these."""
+    """The cache directory for given directories of the user and the machine."""
 
     def find(user, temporary):
         monkeypatch.setattr(compiler.numba.config, "CACHE_DIR", "")

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dask_s3vm.kernels import ascent
-from dask_s3vm.kernels.greedy import box_step
+from dask_s3vm.kernels import dual
+from dask_s3vm.kernels.dual import box_step
 
 numbers = st.floats(-3, 3)
 
@@ -26,7 +26,7 @@ def test_a_step_is_the_best_one_in_the_box(slope, curvature, share, cost):
 @pytest.fixture
 def rows(rng):
     outputs = np.round(rng.normal(size=60), 1)  # with ties, and zeros
-    stage = np.where(rng.random(60) < 0.3, 0, ascent.WAITING).astype(np.int32)
+    stage = np.where(rng.random(60) < 0.3, 0, dual.WAITING).astype(np.int32)
     return outputs, stage
 
 
@@ -35,13 +35,13 @@ def test_labels_follow_the_formula_of_algorithm_1(rows, rng, weighted):
     outputs, stage = rows
     weights = rng.uniform(0.5, 2, 60) if weighted else np.empty(0)
     target, cost = np.zeros(60, dtype=np.int8), np.zeros(60)
-    waiting = stage == ascent.WAITING
+    waiting = stage == dual.WAITING
     g = outputs[waiting]
     tau = 0.4
     wanted = waiting.copy()
     wanted[waiting] = (g >= (1 - tau) * g.max()) | (-g >= (1 - tau) * (-g).max())
     new = stage.copy()
-    n_positive, n_negative, loss, high, low = ascent.accept(
+    n_positive, n_negative, loss, high, low = dual.accept(
         outputs, (1 - tau) * g.max(), (1 - tau) * g.min(), 7, 3.0, 2.0, weights, target, cost, new
     )
     assert np.array_equal(new == 7, wanted)
@@ -51,16 +51,16 @@ def test_labels_follow_the_formula_of_algorithm_1(rows, rng, weighted):
     assert np.array_equal(cost, np.where(target > 0, 3.0, 2.0) * wanted * factor)
     assert (n_positive, n_negative) == ((target > 0).sum(), (target < 0).sum())
     assert loss == pytest.approx((cost * np.maximum(0, 1 - target * outputs)).sum())
-    left = outputs[new == ascent.WAITING]
+    left = outputs[new == dual.WAITING]
     assert (high, low) == (left.max(), left.min())
 
 
 def test_relative_confidence(rows):
     outputs, stage = rows
-    waiting = np.flatnonzero(stage == ascent.WAITING)
+    waiting = np.flatnonzero(stage == dual.WAITING)
     high, low = outputs[waiting].max(), outputs[waiting].min()
     values, numbers = np.empty(60), np.empty(60, dtype=np.uint32)
-    n = ascent.doubts(outputs, stage, high, low, values, numbers)
+    n = dual.doubts(outputs, stage, high, low, values, numbers)
     assert np.array_equal(numbers[:n], waiting)
     g = outputs[waiting]
     np.testing.assert_allclose(-values[:n], np.maximum(g / high, g / low))

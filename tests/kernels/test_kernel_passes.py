@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dask_s3vm.engine.blocks import frozen
-from dask_s3vm.kernels import line, passes
+from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.rows import CSR, load_pair, new_pair, pair_output
 
 KINDS = [
@@ -143,7 +143,7 @@ def test_hinge_slope_is_the_derivative_of_the_loss_along_the_outputs(seed, step)
     target = rng.choice([-1, 1], size=17).astype(np.int8)
     cost = rng.random(17) * (rng.random(17) < 0.8)
     here, there = rng.normal(size=17), rng.normal(size=17)
-    slope, curvature = line.hinge_slope(target, cost, here, there, step)
+    slope, curvature = passes.hinge_slope(target, cost, here, there, step)
     move = there - here
     slack = 1.0 - target * (here + step * move)
     on = slack > 0
@@ -153,7 +153,7 @@ def test_hinge_slope_is_the_derivative_of_the_loss_along_the_outputs(seed, step)
 
 def test_hinge_slope_never_reads_outputs_of_rows_without_cost():
     nan = np.array([np.nan, 0.5])
-    slope, curvature = line.hinge_slope(
+    slope, curvature = passes.hinge_slope(
         np.array([1, 1], dtype=np.int8), np.array([0.0, 2.0]), nan, np.array([np.nan, 0.7]), 0.0
     )
     assert (slope, curvature) == pytest.approx((2 * -0.5 * 0.2, 2 * 0.04))

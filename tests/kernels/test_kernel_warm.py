@@ -1,4 +1,4 @@
-"""Kernels are compiled beforehand for just the types that real shards have."""
+"""Kernels are compiled ahead for exactly the types of real shards."""
 
 import numba
 import numpy as np
@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from dask_s3vm.engine.blocks import make_block
 from dask_s3vm.engine.plan import facts_of, layout_of
 from dask_s3vm.engine.shard import build_shard
-from dask_s3vm.kernels.warm import _no_rows, warm
+from dask_s3vm.kernels.passes import _no_rows, warm
 
 
 @pytest.mark.parametrize("values", ["float32", "float64"])

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.kernels import flips
-from dask_s3vm.kernels.draws import below, row_uniform
-from dask_s3vm.kernels.flips import FOR_EVER, add_rows, change_of, round_robin, row_lengths
+from dask_s3vm.kernels.flips import UNLIMITED, add_factor_rows, change_of, flip_in_turn, row_lengths
 from dask_s3vm.kernels.population import evolve, search
-from dask_s3vm.problems.labels import Factor, Task, Window, restart, window_of
+from dask_s3vm.numerics.random import below, row_uniform
+from dask_s3vm.problems.label_search import Factor, Task, Window, restart, window_of
 
 KINDS = [(1, 1), (5, 25), (3, 2), (1, 7)]
 
@@ -79,7 +79,7 @@ def test_a_restart_keeps_the_balance_and_never_gets_worse(
     tolerance=st.floats(0, 0.3),
 )
 @settings(max_examples=50, deadline=None)
-def test_a_restart_goes_on_from_given_labels(seed, n, share, tolerance):
+def test_a_restart_starts_from_given_labels(seed, n, share, tolerance):
     G, fixed = problem(seed, n, 4)
     window = window_of(n, share, tolerance)
     factor, task = Factor.of(G), Task(fixed, window, 10.0)
@@ -100,7 +100,7 @@ def test_a_restart_goes_on_from_given_labels(seed, n, share, tolerance):
     assert again.start == pytest.approx(found.fitness, abs=1e-12)
 
 
-def test_no_single_flip_lowers_the_fitness_where_round_robin_ends():
+def test_no_single_flip_lowers_the_fitness_where_flip_in_turn_ends():
     G, fixed = problem(1, 200, 6)
     lengths = lengths_of(G)
     labels, z, *_ = search(G, lengths, fixed, 0.5, 0, 200, 1, 1, np.uint64(4), 1e-13)
@@ -125,11 +125,11 @@ def test_balance_holds_at_every_flip(population):
     if mu == 1:
         # one flip at a time: `most` stops the search after every row
         for _ in range(400):
-            count, _, _ = round_robin(
+            count, _, _ = flip_in_turn(
                 G, lengths, labels[0], z[0], fixed, int((labels[0] > 0).sum()), low, high, state,
                 1e-13, 1,
             )  # fmt: skip
-            labels = np.roll(labels, 1, axis=1)  # `round_robin` begins at row 0
+            labels = np.roll(labels, 1, axis=1)  # `flip_in_turn` begins at row 0
             G, lengths = frozen(np.roll(G, 1, axis=0)), frozen(np.roll(lengths, 1))
             seen.append((labels[0] > 0).sum())
             assert count == seen[-1]
@@ -160,7 +160,7 @@ def test_labels_and_z_of_a_population_stay_together(seed, n, mu):
     assert looked >= n
 
 
-def test_a_full_family_tree_starts_anew():
+def test_a_full_family_tree_is_started_again():
     # many flips: a slow climb from the worst labels, with a tree of 4 n + 1024 nodes
     n = 4000
     G, _ = problem(0, n, 2)
@@ -175,22 +175,22 @@ def test_a_full_family_tree_starts_anew():
     assert (labels[0] == np.sign(G[:, 0])).mean() > 0.99
 
 
-def test_rounding_errors_do_not_pile_up():
+def test_rounding_errors_do_not_accumulate():
     G, fixed = problem(2, 300, 20, np.float32)
     lengths, labels = lengths_of(G), np.ones(300, dtype=np.int8)
     z = fixed + G.astype(np.float64).sum(axis=0)
     for j in np.random.default_rng(0).integers(0, 300, 20_000):
         flips.flip_row(G, labels, z, j)
     assert np.allclose(z, fixed + G.astype(np.float64).T @ labels, atol=1e-12)
-    wrong = z + 1e-3  # a search computes z anew in the end
+    wrong = z + 1e-3  # a search recomputes z at the end
     exact = fixed.copy()
-    round_robin(
-        G, lengths, labels, wrong, fixed, 150, 0, 300, np.zeros(1, np.uint64), 0.0, FOR_EVER
+    flip_in_turn(
+        G, lengths, labels, wrong, fixed, 150, 0, 300, np.zeros(1, np.uint64), 0.0, UNLIMITED
     )
-    add_rows(G, labels, exact)
+    add_factor_rows(G, labels, exact)
     found = search(G, lengths, fixed, 0.5, 0, 300, 1, 1, np.uint64(0), 1e-13)
     again = fixed.copy()
-    add_rows(G, found[0], again)
+    add_factor_rows(G, found[0], again)
     assert again.tobytes() == found[1].tobytes()
 
 

@@ -1,4 +1,4 @@
-"""Lazy greedy against plain greedy, and the kernels that it stands on."""
+"""Lazy greedy against plain greedy, and the kernels that it uses."""
 
 import numpy as np
 import pytest
@@ -7,18 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dask_s3vm.engine.blocks import canonical_rows
-from dask_s3vm.kernels import lazy_greedy as greedy
-from dask_s3vm.kernels.distinct import find_items
-from dask_s3vm.kernels.listed import add_rows, gram_matrix, products, square_norms
+from dask_s3vm.kernels import greedy as greedy
+from dask_s3vm.kernels.greedy import find_items
+from dask_s3vm.kernels.rows import gram_matrix, products, square_norms, sum_rows
 
 
 def blocks_of(dense):
-    """The same rows, dense and sparse, as kernels want them."""
+    """The same rows, dense and sparse, as blocks for kernels."""
     return [canonical_rows(dense)[0], canonical_rows(sp.csr_array(dense))[0]]
 
 
 def plain_greedy(Z, q, rise, n_picks):
-    """Algorithm 1 of the paper: all gains for every pick, and the lowest row of equal ones."""
+    """Algorithm 1 of the paper: all gains for every pick, ties by the lowest row number."""
     chosen, order = np.zeros(len(Z), dtype=bool), []
     for _ in range(n_picks):
         gains = Z @ (q + rise * Z[chosen].sum(axis=0)) + 0.5 * rise * (Z**2).sum(axis=1)
@@ -71,7 +71,7 @@ def test_lazy_greedy_is_plain_greedy_ties_included(rows, center, pull, data):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("centered", [False, True])
-def test_lazy_greedy_with_centres_and_equal_rows(seed, centered):
+def test_lazy_greedy_with_centers_and_equal_rows(seed, centered):
     # 12 clumps, so that centers are used; each row up to three times
     rng = np.random.default_rng(seed)
     clumps = rng.random((12, 6))
@@ -121,7 +121,7 @@ def test_listed_rows_are_added_and_multiplied(rng):
     rows, weight = np.array([7, 2, 2], dtype=np.uint32), np.array([0.5, -1.0, 2.0])
     for block in blocks_of(dense):
         out = np.zeros(6)
-        add_rows(block, rows, weight, out)
+        sum_rows(block, rows, weight, out)
         np.testing.assert_allclose(out, np.append(weight @ dense[rows], weight.sum()))
         np.testing.assert_allclose(
             gram_matrix(block, rows, 5), dense[rows] @ dense[rows].T, atol=1e-14

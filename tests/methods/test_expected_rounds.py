@@ -3,15 +3,25 @@
 import pytest
 
 from dask_s3vm import L2SVM
-from dask_s3vm.cli.methods import METHODS
-from dask_s3vm.methods.expected import STATE_BYTES, expected_rounds
+from dask_s3vm.parameters.methods import METHODS, MethodFacts
+
+WITH_FIGURES = {"l2svm", "tsvm", "da", "qn", "rlsc", "s2rlsc", "star", "qp", "sqp"}
+
+
+def expected_rounds(method, lam=1e-3, n_problems=1):
+    return METHODS[method].facts.expected_rounds(lam, n_problems)
 
 
 def test_every_method_has_figures():
-    assert set(STATE_BYTES) == set(METHODS)
-    for method in METHODS:
+    own = {name for name, kind in METHODS.items() if kind.__module__.startswith("dask_s3vm.")}
+    assert own == WITH_FIGURES
+    usual = MethodFacts("", "", "", (), "").rounds
+    for method in WITH_FIGURES:
+        facts = METHODS[method].facts
         low, high = expected_rounds(method)
         assert 2 <= low <= high
+        assert facts.rounds != usual
+        assert facts.row_bytes > 0
 
 
 def test_less_regularization_takes_more_rounds():

@@ -4,13 +4,33 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from dask_s3vm import L2SVM
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.methods.base import History, class_totals
-from dask_s3vm.methods.l2svm import L2SVMSettings, train_l2svm
+from dask_s3vm.methods.base import BinaryTask, Start, class_totals
+from dask_s3vm.methods.l2svm import train_l2svm
+from dask_s3vm.methods.run import Record
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
 
-SETTINGS = L2SVMSettings(fit_intercept=True, tol=1e-10, max_iter=100)
+
+def train(engine, costs, lam, record=None, positive=1, w=None, seed=None, tol=1e-10):
+    """One binary problem, from weights or a seed."""
+    record = Record() if record is None else record
+    start = Start(np.zeros(engine.layout.n_features + 1) if w is None else w, seed)
+    name, about = f"class {positive}, lam {lam}", {"class": positive, "lam": lam}
+    return train_l2svm(
+        record, name, about, engine, BinaryTask(positive, costs), start,
+        lam=lam, fit_intercept=True, tol=tol, max_iter=100,
+    )  # fmt: skip
+
+
+def train_path(engine, costs, lams, record=None):
+    """One solution after the other, each from what the one before left."""
+    record, found, seed = Record() if record is None else record, [], None
+    for lam in lams:
+        found.append(train(engine, costs, lam, record, seed=seed))
+        seed = found[-1].seed
+    return found
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 126, 127, 128, 300])
@@ -40,46 +60,62 @@ COSTS = np.full(2, 1 / 600)
 
 def test_a_path_ends_where_separate_solves_end(engine):
     lams = [1e-1, 1e-2, 1e-3]
-    path = train_l2svm(engine, COSTS, lams, SETTINGS, None, History())
+    path = train_path(engine, COSTS, lams)
     for lam, solution in zip(lams, path, strict=True):
-        (alone,) = train_l2svm(engine, COSTS, [lam], SETTINGS, None, History())
+        alone = train(engine, COSTS, lam)
         np.testing.assert_allclose(solution.w, alone.w, atol=1e-5)
-        assert solution.objective[0] == pytest.approx(alone.objective[0], rel=1e-9)
-        assert solution.termination == ["converged"]
+        assert solution.objective == pytest.approx(alone.objective, rel=1e-9)
+        assert solution.termination == "converged"
 
 
 def test_a_start_at_the_solution_takes_no_step(engine):
-    (first,) = train_l2svm(engine, COSTS, [1e-2], SETTINGS, None, History())
-    history = History()
-    (again,) = train_l2svm(engine, COSTS, [1e-2], SETTINGS, first.w, history)
-    assert again.n_iter.tolist() == [0]
-    assert history.rows == []
-    assert np.array_equal(again.w, first.w)
+    first = train(engine, COSTS, 1e-2)
+    for where in ({"w": first.w}, {"seed": first.seed}):
+        record = Record()
+        again = train(engine, COSTS, 1e-2, record, **where)
+        assert again.n_iter == 0
+        assert record.history == []
+        assert np.array_equal(again.w, first.w)
 
 
 def test_more_classes_are_one_problem_each(make_rows, rng):
     X, _ = make_rows(300, 8, seed=4, density=0.8)
     y = rng.integers(0, 3, 300)
     engine = ingest(X, y).place(np.arange(3))
-    history = History()
+    record = Record()
     costs = np.full(3, 1 / 300)
-    (solution,) = train_l2svm(engine, costs, [1e-2], SETTINGS, None, history)
+    solved = [train(engine, costs, 1e-2, record, positive) for positive in range(3)]
     engine.close()
-    assert solution.w.shape == (3, 9)
-    assert {row["class"] for row in history.rows} == {0, 1, 2}
+    assert np.shape([one.w for one in solved]) == (3, 9)
+    assert {row["class"] for row in record.history} == {0, 1, 2}
     for k in range(3):
         engine = ingest(X, (y == k).astype(int)).place(np.array([0, 1]))
-        (alone,) = train_l2svm(engine, costs[:2], [1e-2], SETTINGS, None, History())
+        alone = train(engine, costs[:2], 1e-2)
         engine.close()
-        np.testing.assert_allclose(solution.w[k], alone.w[0], atol=1e-6)
+        np.testing.assert_allclose(solved[k].w, alone.w, atol=1e-6)
+    model = L2SVM(1e-2, tol=1e-10).fit(X, y)
+    assert model.coef_.shape == (3, 8)
+    for k in range(3):
+        np.testing.assert_allclose(model.coef_[k], solved[k].w[:-1], atol=1e-6)
+    assert {row["class"] for row in model.history_} == {0, 1, 2}
 
 
 def test_callbacks_see_every_row_of_the_history(engine):
     seen = []
-    history = History([seen.append])
-    train_l2svm(engine, COSTS, [1e-2, 1e-3], SETTINGS, None, history)
-    assert seen == history.rows
+    record = Record([seen.append])
+    train_path(engine, COSTS, [1e-2, 1e-3], record)
+    assert seen == record.history
     assert {row["lam"] for row in seen} == {1e-2, 1e-3}
+
+
+@pytest.mark.parametrize("tol", [1e-10, 0.0])
+def test_every_step_is_an_outer_iteration(engine, tol):
+    """Also where the end is a step that rounding did not allow."""
+    record = Record()
+    solution = train(engine, COSTS, 1e-3, record, tol=tol)
+    assert solution.termination == ("converged" if tol else "precision")
+    assert solution.n_iter == len(record.history) > 1
+    assert [row["iteration"] for row in record.history] == list(range(1, solution.n_iter + 1))
 
 
 def test_weights_are_in_the_users_column_order(rng):
@@ -91,7 +127,9 @@ def test_weights_are_in_the_users_column_order(rng):
     X[:50, 17] = rng.normal(size=50)
     engine = ingest(sp.csr_array(X), y).place(np.array([0, 1]))
     assert engine.layout.order[0] == 4321
-    (solution,) = train_l2svm(engine, np.full(2, 1 / 200), [1e-3], SETTINGS, None, History())
+    solution = train(engine, np.full(2, 1 / 200), 1e-3)
     engine.close()
-    assert np.argmax(np.abs(solution.w[0])) == 4321
-    assert set(np.flatnonzero(solution.w[0, :-1])) == {17, 4321}
+    model = L2SVM(1e-3, tol=1e-10).fit(sp.csr_array(X), y)
+    for w in (engine.layout.to_external(solution.w)[:-1], model.coef_[0]):
+        assert np.argmax(np.abs(w)) == 4321
+        assert set(np.flatnonzero(w)) == {17, 4321}

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.methods.base import History
-from dask_s3vm.methods.restarts import SearchSettings, restart_seeds, window_of
-from dask_s3vm.methods.s2rlsc import LabelSearch, Placement, label_array, prepare_rows
-from dask_s3vm.methods.sharded_search import _Batch, _combine, _spread
-from dask_s3vm.problems import sharded_labels as ops
-from dask_s3vm.problems.labels import Task
+from dask_s3vm.methods.restarts import SearchSettings, restart_seeds
+from dask_s3vm.methods.run import Record
+from dask_s3vm.methods.s2rlsc import LabelSearch, label_array, prepare_rows
+from dask_s3vm.methods.sharded_search import Batch, _combine, _spread
+from dask_s3vm.problems import label_search as ops
+from dask_s3vm.problems.label_search import Task, window_of
 
 N, KNOWN = 240, 20
 
@@ -28,25 +28,27 @@ def placed(seed, n=N, d=6, gap=1.0):
     return engine
 
 
-def searched(engine, where, lam=0.1, tolerance=0.1, restarts=12, n=N):
+def searched(engine, sharded, lam=0.1, tolerance=0.1, restarts=12, n=N):
     costs = np.full(2, 1.0 / KNOWN)
     rows = prepare_rows(engine, costs, 1.0 / (n - KNOWN), True, [1])
-    search = LabelSearch(rows, lam, n - KNOWN, Placement(where, "float64"))
+    search = LabelSearch(rows, lam, n - KNOWN, sharded, "float64")
+    assert search.sharded is sharded
     window = window_of(n - KNOWN, 0.5, tolerance)
-    history = History()
+    record = Record()
     plan = SearchSettings(restarts, (1, 1), None, np.random.SeedSequence(4))
-    found = search.run(0, window, plan, {}, history)
-    return rows, search, window, found, history.rows
+    found = search.run(record, "class 1", {}, 0, window, plan)
+    assert found.n_iter == len(record.history) == restarts
+    return rows, search, window, found, record.history
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.5, 2.0])
 def test_it_comes_near_the_pool(gap):
     engine = placed(1, gap=gap)
     assert engine.layout.n_shards > 5
-    _, _, window, shards, rows = searched(engine, "shards")
-    *_, pool, pooled = searched(engine, "pool")
-    assert shards.solution.objective <= pool.solution.objective + 0.01
-    median = [np.median([row["fitness"] for row in each]) for each in (rows, pooled)]
+    _, _, window, shards, rows = searched(engine, True)
+    *_, pool, pooled = searched(engine, False)
+    assert shards.objective <= pool.objective + 0.01
+    median = [np.median([row["objective"] for row in each]) for each in (rows, pooled)]
     assert median[0] <= median[1] + 0.02
     free = label_array(engine, shards, False)[KNOWN:]
     assert window.low <= free.sum() <= window.high
@@ -55,9 +57,9 @@ def test_it_comes_near_the_pool(gap):
 @pytest.mark.parametrize("tolerance", [0.0, 0.005, 0.1])
 def test_fitness_never_rises_and_the_balance_always_holds(tolerance, monkeypatch):
     engine = placed(2, gap=0.5)
-    rows, search, window, _, _ = searched(engine, "shards", tolerance=tolerance, restarts=1)
+    rows, search, window, _, _ = searched(engine, True, tolerance=tolerance, restarts=1)
     task = Task(search._factor.T @ rows.moments[:, 0], window, rows.total)
-    batch = _Batch(engine, task, [11, 12, 13])
+    batch = Batch(engine, task, [11, 12, 13])
     counts, inner = [], engine.each
 
     def watched(op, *args):
@@ -84,7 +86,7 @@ def n_positive(shard):
 
 def test_no_flip_within_the_balance_lowers_the_fitness_in_the_end():
     engine = placed(3, gap=0.3)
-    rows, search, _, found, _ = searched(engine, "shards", tolerance=0.4)
+    rows, search, _, found, _ = searched(engine, True, tolerance=0.4)
     G = np.concatenate(engine.each(take, "G"))
     fixed = search._factor.T @ rows.moments[:, 0]
     y = 2.0 * label_array(engine, found, False)[KNOWN:] - 1

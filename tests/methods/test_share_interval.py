@@ -3,7 +3,7 @@
 import pytest
 from scipy.stats import binomtest
 
-from dask_s3vm.methods.balance import share_interval
+from dask_s3vm.methods.base import share_interval
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 5), (5, 5), (3, 10), (30, 1000), (500, 1000)])

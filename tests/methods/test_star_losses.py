@@ -3,23 +3,29 @@
 import numpy as np
 import pytest
 
-from dask_s3vm.methods.base import History
-from dask_s3vm.methods.star import StarSettings, class_codes, train_sharded
+from dask_s3vm.methods.run import Record
+from dask_s3vm.methods.star import STAGE_GAP, SelfTraining, class_codes
+from dask_s3vm.parameters.methods import STARParameters
+from dask_s3vm.problems.sharded_dual import ShardedDual
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
 
 
 def trained_bits(engine):
-    history = History()
-    settings = StarSettings(0.8, 1e-4, 1e-2, 1000, None, 0.05)
+    record = Record()
+    assert STAGE_GAP == 1e-2
+    parameters = STARParameters(confidence=0.8, tol=1e-4, max_iter=1000, min_share=0.05)
     found = []
     for positive in (0, 1):
-        costs = np.array([0.7, 1.3])
-        w, one = train_sharded(engine, costs, (1.3, 0.7), settings, history, positive)
-        found += [w.tobytes(), one.labels.tobytes(), one.stages.tobytes(), one.ranking.tobytes()]
+        problem = ShardedDual(engine, positive, np.array([0.7, 1.3]))
+        training = SelfTraining(problem, (1.3, 0.7), parameters)
+        one = record.run(f"class {positive}", training, {"class": positive})
+        assert np.array_equal(one.w, problem.w)
+        found += [one.w.tobytes(), one.objective, one.gap, one.n_iter, one.termination]
+        found += [one.labels.tobytes(), one.stages.tobytes(), one.ranking.tobytes()]
     codes, weights = class_codes(engine)
     assert weights is None
-    return [*found, codes.tobytes()], [{**row, "seconds": 0} for row in history.rows]
+    return [*found, codes.tobytes()], [{**row, "seconds": 0} for row in record.history]
 
 
 def test_a_loss_at_any_moment_changes_no_bit(losses, make_rows):

@@ -4,18 +4,19 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
-from dask_s3vm.methods.base import History
-from dask_s3vm.methods.star import (
-    StarSettings,
-    Trained,
-    class_costs,
-    earliest_class,
-    kernel_cache,
-    kernel_problem,
-    self_train,
-)
+from dask_s3vm.methods.run import Record
+from dask_s3vm.methods.star import SelfTraining, StarSolution, class_costs, earliest_class
+from dask_s3vm.parameters.methods import STARParameters
+from dask_s3vm.problems.dual import KernelCache, KernelDual
 
-EXACT = StarSettings(0.7, 1e-12, 1e-12, 100_000, None)
+
+def parameters_of(confidence=0.7, tol=1e-6, max_iter=1000, **more):
+    return STARParameters(
+        confidence=confidence, tol=tol, max_iter=max_iter, **({"min_share": 0.0} | more)
+    )
+
+
+EXACT = parameters_of(tol=1e-12, max_iter=100_000)
 
 
 def naive_dual(Q, cost):
@@ -61,11 +62,12 @@ def problem_of(seed, n=70, n_given=8):
     return rbf_kernel(X, gamma=0.4), y
 
 
-def trained(K, y, settings=EXACT, costs=(1.0, 1.0), history=None):
-    codes = np.where(y == 0, -1, (y + 1) // 2)
-    cache = kernel_cache(lambda rows: K[rows], np.diag(K).copy())
-    problem = kernel_problem(cache, codes, None, 1, costs)
-    return self_train(problem, costs, settings, history or History(), 1)
+def trained(K, y, parameters=EXACT, costs=(1.0, 1.0), record=None):
+    cache = KernelCache(lambda rows: K[rows], np.diag(K).copy())
+    problem = KernelDual(cache, y, np.where(y > 0, *costs), None)
+    assert not problem.takes_rounds  # all stages are trained to `tol`
+    training = SelfTraining(problem, costs, parameters)
+    return (record or Record()).run("stages", training, {"class": 1})
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -73,13 +75,12 @@ def trained(K, y, settings=EXACT, costs=(1.0, 1.0), history=None):
 def test_it_is_the_algorithm_of_the_paper(seed, gamma, ratio):
     K, y = problem_of(seed)
     costs = class_costs(1.5, ratio, "minority")
-    settings = StarSettings(gamma, 1e-12, 1e-12, 100_000, None)
-    found = trained(K, y, settings, costs)
+    found = trained(K, y, parameters_of(gamma, tol=1e-12, max_iter=100_000), costs)
     labels, stage, ranking = naive_star(K, y, gamma, costs)
     assert np.array_equal(found.labels, labels)
     assert np.array_equal(found.stages, stage)
     assert np.array_equal(found.ranking, ranking)
-    assert found.n_stages == stage.max()
+    assert found.n_iter == stage.max()
 
 
 def test_the_first_stage_takes_the_two_extremes():
@@ -90,12 +91,13 @@ def test_the_first_stage_takes_the_two_extremes():
 
 def test_the_history_tells_of_every_stage():
     K, y = problem_of(1)
-    history = History()
-    found = trained(K, y, history=history)
-    rows = history.rows
-    assert [row["stage"] for row in rows] == list(range(found.n_stages + 1))
+    record = Record()
+    found = trained(K, y, record=record)
+    rows = record.history
+    assert all(row["class"] == 1 for row in rows)
+    assert [row["stage"] for row in rows] == list(range(found.n_iter + 1))
     assert [row["n_waiting"] for row in rows] == [
-        int(((found.stages > k) | (found.stages < 0)).sum()) for k in range(found.n_stages + 1)
+        int(((found.stages > k) | (found.stages < 0)).sum()) for k in range(found.n_iter + 1)
     ]
     counts = [row["n_positive"] + row["n_negative"] for row in rows]
     assert sum(counts) == (y == 0).sum()
@@ -107,18 +109,17 @@ def test_the_history_tells_of_every_stage():
 
 def test_a_training_is_skipped_only_where_the_gap_allows_it():
     K, y = problem_of(2)
-    history = History()
-    trained(K, y, StarSettings(0.5, 1e-2, 1e-2, 1000, None), history=history)
-    steps = np.array([row["steps"] for row in history.rows])
+    record = Record()
+    trained(K, y, parameters_of(0.5, tol=1e-2), record=record)
+    steps = np.array([row["steps"] for row in record.history])
     assert (steps == 0).any()
-    assert all(row["gap"] <= 1e-2 * row["objective"] for row in history.rows)
+    assert all(row["gap"] <= 1e-2 * row["objective"] for row in record.history)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 1.0])
 def test_a_stage_takes_no_less_than_the_share(share):
     K, y = problem_of(3)
-    settings = StarSettings(0.7, 1e-6, 1e-6, 1000, None, share)
-    stages = trained(K, y, settings).stages
+    stages = trained(K, y, parameters_of(min_share=share)).stages
     counts = np.bincount(stages[y == 0])[1:]
     assert (counts[:-1] >= np.ceil(share * (y == 0).sum()) - 1).all()
     assert counts.sum() == (y == 0).sum()
@@ -128,8 +129,8 @@ def test_a_stage_takes_no_less_than_the_share(share):
 
 def test_the_last_stage_allowed_takes_all_that_are_left():
     K, y = problem_of(4)
-    found = trained(K, y, StarSettings(0.7, 1e-6, 1e-6, 1000, 3))
-    assert found.n_stages == 3
+    found = trained(K, y, parameters_of(max_stages=3))
+    assert found.n_iter == 3
     assert found.termination == "max_stages"
     assert found.labels.all()
 
@@ -142,7 +143,8 @@ def test_weights_of_the_classes():
 
 def test_the_earliest_positive_stage_gives_the_class():
     def one(labels, stages, ranking):
-        return Trained(*map(np.array, (labels, stages, ranking)), None, 0, "converged")
+        arrays = map(np.array, (labels, stages, ranking))
+        return StarSolution(np.zeros(0), 0.0, "converged", *arrays, 0.0)
 
     found = earliest_class(
         [

@@ -1,44 +1,58 @@
 """The outer loop of TSVM: levels, descent, local optimality, and losses at any moment."""
 
 import itertools
-import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dask_s3vm import L2SVM
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.methods import alternation
-from dask_s3vm.methods.alternation import Alternation
-from dask_s3vm.methods.base import History, TransductiveTask
-from dask_s3vm.methods.tsvm import FIRST_LEVEL, GROWTH, TSVMSettings, levels, train_tsvm
+from dask_s3vm.methods import tsvm
+from dask_s3vm.methods.base import BinaryTask, Start
+from dask_s3vm.methods.run import Record
+from dask_s3vm.methods.tsvm import (
+    FIRST_LEVEL,
+    GROWTH,
+    LabelAlternation,
+    TurnState,
+    levels,
+    train_tsvm,
+)
+from dask_s3vm.parameters.methods import TSVMParameters
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
 
 LAM, LAM_U = 0.02, 0.8
 
 
-def settings_of(**more):
+def parameters_of(**more):
     wanted = {
         "lam": LAM, "lam_unlabeled": LAM_U, "max_switches": None, "fit_intercept": True,
         "tol": 1e-10, "max_iter": 100,
     }  # fmt: skip
-    return TSVMSettings(**(wanted | more))
+    return TSVMParameters(**(wanted | more))
 
 
 def task_of(y, ratio=0.5, positive=1):
     n_labeled, n_unlabeled = int((y >= 0).sum()), int((y < 0).sum())
     n_classes = int(y.max()) + 1
     costs = np.full(n_classes, 1 / n_labeled)
-    return TransductiveTask(positive, costs, n_unlabeled, float(n_unlabeled), ratio)
+    return BinaryTask(positive, costs, n_unlabeled, float(n_unlabeled), ratio)
+
+
+def train_on(engine, record, task, **more):
+    start = Start(np.zeros(engine.layout.n_features + 1))
+    name, about = f"class {task.positive}", {"class": task.positive}
+    return train_tsvm(record, name, about, engine, task, parameters_of(**more), start)
 
 
 def train(X, y, ratio=0.5, **more):
     engine = ingest(X, y).place(np.arange(int(y.max()) + 1))
-    history = History()
-    solution = train_tsvm(engine, task_of(y, ratio), settings_of(**more), None, history)
+    record = Record()
+    solution = train_on(engine, record, task_of(y, ratio), **more)
     engine.close()
-    return solution, history.rows
+    return solution, record.history
 
 
 def tiny(seed, n_unlabeled, d=3):
@@ -65,10 +79,9 @@ def medium():
 
 @pytest.mark.parametrize("lam_u", [1e-9, 1e-5, 1.3e-5, 0.5, 1.0, 100.0])
 def test_levels_grow_to_the_wanted_cost(lam_u):
-    costs, last = zip(*levels(lam_u), strict=True)
+    costs = levels(lam_u)
     assert costs[0] == min(FIRST_LEVEL, lam_u)
     assert costs[-1] == lam_u
-    assert last == (False,) * (len(costs) - 1) + (True,)
     for a, b in itertools.pairwise(costs):
         assert a < b <= GROWTH * a * (1 + 1e-15)
 
@@ -104,9 +117,9 @@ def test_levels_that_change_nothing_cost_no_round(medium):
     rounds = []
     for lam_u in (1e-5, 1e-3):
         engine = ingest(X, y).place(np.arange(2))
-        train_tsvm(engine, task_of(y, 0.5), settings_of(lam_unlabeled=lam_u), None, History())
+        train_on(engine, Record(), task_of(y, 0.5), lam_unlabeled=lam_u)
         rounds.append(engine.rounds)
-    assert len(list(levels(1e-3))) > 15
+    assert len(levels(1e-3)) > 15
     assert rounds[1] <= rounds[0] + 6
 
 
@@ -120,7 +133,9 @@ def test_the_history_says_what_was_done(medium):
     assert rows[0]["event"] == "retrain"
     assert rows[0]["level"] == 0.0
     assert [row["level"] for row in rows] == sorted(row["level"] for row in rows)
-    assert solution.n_iter == sum(row["newton_steps"] for row in rows)
+    assert [row["event"] for row in rows[1:]] == ["retrain", "switch"] * solution.n_iter
+    assert sum(row["newton_steps"] for row in rows) > 0
+    assert all(row["newton_steps"] == 0 for row in rows if row["event"] == "switch")
     assert solution.termination == "converged"
 
 
@@ -190,17 +205,14 @@ def test_all_rows_of_one_sign_is_a_supervised_problem(medium, ratio):
 
 @pytest.mark.parametrize(("ratio", "n", "wanted"), [(0.5, 3, 2), (0.0, 7, 0), (1.0, 7, 7)])
 def test_the_number_of_positive_rows_is_rounded(ratio, n, wanted):
-    assert TransductiveTask(1, np.ones(2), n, float(n), ratio).n_positive == wanted
+    assert BinaryTask(1, np.ones(2), n, float(n), ratio).n_positive == wanted
 
 
 def trained_bits(engine, y, positives, **more):
-    history = History()
-    found = [
-        train_tsvm(engine, task_of(y, 0.4, positive), settings_of(**more), None, history)
-        for positive in positives
-    ]
+    record = Record()
+    found = [train_on(engine, record, task_of(y, 0.4, positive), **more) for positive in positives]
     numbers = [(one.w.tobytes(), one.objective, one.n_iter, one.termination) for one in found]
-    return numbers, [{**row, "seconds": 0} for row in history.rows]
+    return numbers, [{**row, "seconds": 0} for row in record.history]
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -221,10 +233,26 @@ def test_a_loss_at_any_moment_changes_no_bit(losses, medium, n_classes):
 
 def test_labels_that_never_rest_do_not_hang_a_fit(monkeypatch):
     """A change of labels that is reported again and again ends after so many turns."""
-    monkeypatch.setattr(alternation, "MAX_TURNS", 7)
-    state = Alternation(types.SimpleNamespace(), 0.0, 10)
-    state.point, turns = None, []
-    state.retrain = lambda gap, report: turns.append(gap)
-    state.settle(0.1, True, lambda point: (1, point), False, lambda *_: None, lambda gap: None)
-    assert len(turns) == 7
+    monkeypatch.setattr(tsvm, "MAX_TURNS", 7)
+    told, turns = [], []
+    # at most one pair at once: all pairs would leave none at the same weights
+    alternation = LabelAlternation(Restless(), 0.0, 10, 1, lambda *half: told.append(half))
+    monkeypatch.setattr(
+        alternation, "retrained", lambda state: turns.append(state.gap) or replace(state)
+    )
+    state = TurnState(None, np.ones(1), [], 1.0, 0.1, 0, False, "converged")
+    while not state.done:
+        state = alternation.turn(state, to_tol=True)
+    assert turns == [0.1] * 7
+    assert [half[0] for half in told] == ["switch"] * 7
+    assert state.n_turns == 7
     assert state.termination == "max_iter"
+
+
+class Restless:
+    """A problem that switches a pair whenever it is asked to."""
+
+    labels = ()
+
+    def switch(self, point, most):
+        return 1, point

@@ -41,7 +41,7 @@ every_case = pytest.mark.parametrize("name", CASES)
 
 
 def few_labels(n=90, n_labeled=24, d=5, seed=0, n_classes=2):
-    """Rows in clusters, and labels of which few are left, some in every class."""
+    """Rows in clusters, with few labels of every class."""
     rng = np.random.default_rng(seed)
     truth = rng.permutation(np.arange(n) % n_classes)
     X = rng.normal(size=(n, d))

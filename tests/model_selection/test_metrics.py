@@ -1,4 +1,4 @@
-"""Metrics: those of scikit-learn, in memory and lazy."""
+"""Metrics agree with those of scikit-learn, in memory and lazy."""
 
 import dask.array as da
 import numpy as np

@@ -1,4 +1,4 @@
-"""A worker that is lost in the middle of a search changes no score."""
+"""The loss of a worker during a search changes no score."""
 
 from contextlib import contextmanager
 from dataclasses import replace

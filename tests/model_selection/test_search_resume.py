@@ -1,4 +1,4 @@
-"""Searches that are stopped go on where they were."""
+"""Searches that are stopped resume from their checkpoint."""
 
 import json
 
@@ -39,19 +39,19 @@ def search_of(name, **params):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_stopped_search_goes_on(name, tmp_path):
+def test_a_stopped_search_resumes(name, tmp_path):
     X, y, _ = few_labels()
     wanted = search_of(name).fit(X, y)
     total = wanted.n_splits_ * len(wanted.cv_results_["params"])
     with pytest.raises(Stop):
-        search_of(name, checkpoint=tmp_path / "kept", callbacks=Fits(3)).fit(X, y)
+        search_of(name, checkpoint=tmp_path / "saved", callbacks=Fits(3)).fit(X, y)
     fits = Fits()
-    search = search_of(name, checkpoint=tmp_path / "kept", callbacks=fits).fit(X, y)
+    search = search_of(name, checkpoint=tmp_path / "saved", callbacks=fits).fit(X, y)
     assert 0 < fits.n < total
     assert np.array_equal(split_scores(search), split_scores(wanted))
     assert search.best_params_ == wanted.best_params_
     again = Fits()
-    search = search_of(name, checkpoint=tmp_path / "kept", callbacks=again).fit(X, y)
+    search = search_of(name, checkpoint=tmp_path / "saved", callbacks=again).fit(X, y)
     assert again.n == 0
     assert np.array_equal(split_scores(search), split_scores(wanted))
     assert np.array_equal(search.predict(X), wanted.predict(X))

@@ -216,7 +216,7 @@ def test_a_pipeline(data):
         ({"scoring": ["accuracy", "f1"]}, "refit must be"),
         ({"refit": "f1"}, "several scores"),
         ({"scoring": "no such"}, "no such"),
-        ({"scoring": lambda *_: "high", "error_score": "raise"}, "scoring must give a number"),
+        ({"scoring": lambda *_: "high", "error_score": "raise"}, "scoring must return a number"),
         ({"estimator": L2SVM(checkpoint="here")}, "shared by all fits"),
         ({"final_params": {"checkpoint": "here"}}, "shared by all fits"),
         ({"param_grid": {"lam": [-1.0]}}, "lam"),

@@ -1,4 +1,4 @@
-"""Splitters: labeled rows are cut up, unlabeled ones always train."""
+"""Splitters: only labeled rows are split, unlabeled rows are always trained on."""
 
 import numpy as np
 import pytest

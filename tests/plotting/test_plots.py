@@ -59,7 +59,7 @@ def test_objective_over_time(plane):
 def test_objective_of_several_classes_goes_on_in_time():
     rows = [{"class": k, "objective": 1.0 / (1 + i), "seconds": 0.5}
             for k in (0, 1, 2) for i in range(3)]  # fmt: skip
-    ax = plot_objective(rows)
+    ax = plot_objective(rows, method="tsvm")
     assert [line.get_xdata().tolist() for line in ax.lines] == [
         [0.5, 1.0, 1.5], [2.0, 2.5, 3.0], [3.5, 4.0, 4.5],
     ]  # fmt: skip
@@ -68,9 +68,9 @@ def test_objective_of_several_classes_goes_on_in_time():
     ]  # fmt: skip
 
 
-def test_objective_without_times_is_over_steps(plane):
-    X, few = plane
-    ax = plot_objective(RLSC(lam=[0.1, 1.0, 10.0]).fit(X, few))
+def test_objective_without_times_is_over_steps():
+    rows = [{"class": 1, "objective": 1.0 / k} for k in (1, 2, 3)]
+    ax = plot_objective(rows, method="tsvm")
     assert ax.lines[0].get_xdata().tolist() == [1, 2, 3]
     assert ax.get_xlabel() == "step"
 
@@ -78,7 +78,7 @@ def test_objective_without_times_is_over_steps(plane):
 def test_restarts_are_points_and_the_best_so_far_a_line(plane):
     model = fit(S2RLSC, plane, n_restarts=8)
     points, best = plot_objective(model).lines
-    values = [row["fitness"] for row in model.history_]
+    values = [row["objective"] for row in model.history_]
     assert points.get_ydata().tolist() == values
     assert best.get_ydata().tolist() == np.minimum.accumulate(values).tolist()
 
@@ -112,7 +112,7 @@ def test_annealing_path_of_stages_and_levels(plane):
 def test_switches_per_level():
     rows = [{"class": 1, "event": "switch", "level": level, "switches": pairs, "objective": 1.0}
             for level, pairs in [(0.0, 9), (0.1, 3), (0.1, 4), (0.2, 0), (1.0, 5)]]  # fmt: skip
-    ax = plot_switches(rows)
+    ax = plot_switches(rows, method="tsvm")
     assert [patch.get_height() for patch in ax.patches] == [7, 0, 5]
     assert [text.get_text() for text in ax.get_xticklabels()] == ["0.1", "0.2", "1"]
     assert labeled(ax)
@@ -120,7 +120,7 @@ def test_switches_per_level():
 
 def test_the_last_level_is_always_named():
     rows = [{"event": "switch", "level": 1.3**k, "switches": 1} for k in range(45)]
-    names = [text.get_text() for text in plot_switches(rows).get_xticklabels()]
+    names = [text.get_text() for text in plot_switches(rows, method="tsvm").get_xticklabels()]
     assert names[-1] == f"{1.3**44:.2g}"
     assert 4 <= len(names) <= 8
 
@@ -133,19 +133,33 @@ def test_switches_of_da_are_those_of_its_descent(plane):
 
 
 def test_nothing_switched_is_said():
-    ax = plot_switches([{"event": "switch", "level": 1.0, "switches": 0}])
+    ax = plot_switches([{"event": "switch", "level": 1.0, "switches": 0}], method="tsvm")
     assert [text.get_text() for text in ax.texts] == ["nothing switched"]
 
 
 @pytest.mark.parametrize(
     ("draw", "rows"),
     [(plot_objective, [{"seconds": 1.0}]), (plot_annealing, [{"objective": 1.0}]),
-     (plot_switches, [{"objective": 1.0}]), (plot_objective, [])],
+     (plot_switches, []), (plot_objective, [])],
 )  # fmt: skip
 def test_a_history_that_cannot_be_drawn_is_refused(draw, rows):
     with pytest.raises(ValueError, match="history"):
-        draw(rows)
+        draw(rows, method="tsvm")
     assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize("draw", [plot_annealing, plot_switches])
+def test_a_method_without_such_a_picture_is_named(draw, plane):
+    with pytest.raises(ValueError, match="rlsc"):
+        draw(RLSC().fit(*plane))
+
+
+def test_a_history_alone_needs_its_method(plane):
+    model = fit(TSVM, plane)
+    with pytest.raises(TypeError, match="give the fitted estimator, or method=, one of da, l2svm"):
+        plot_objective(model.history_)
+    with pytest.raises(ValueError, match=r"method must be one of .*got 'svm'"):
+        plot_objective(model.history_, method="svm")
 
 
 def test_something_else_than_a_history_is_refused():
@@ -268,7 +282,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(ImportError, match=r"dask-s3vm\[plot\]"):
-        plot_objective([{"objective": 1.0, "seconds": 1.0}])
+        plot_objective([{"objective": 1.0, "seconds": 1.0}], method="tsvm")
 
 
 def test_nothing_is_imported_before_something_is_drawn():

@@ -1,4 +1,4 @@
-"""Small instances of the program for labels, and the paper's formulas word by word."""
+"""Small instances of the program for labels, and the formulas of the paper as printed."""
 
 import itertools
 

@@ -85,7 +85,7 @@ def test_value_and_entropy_are_those_of_the_formula(setting, rng, temperature):
 
 @pytest.mark.parametrize("temperature", [7.0, 0.5, 0.05])
 def test_gradient_is_that_of_finite_differences(setting, rng, temperature):
-    """Of F_T, in which p follows w: nothing of that is seen in the gradient."""
+    """Of F_T, in which p is a function of w; its gradient has no term for that."""
     w, h = rng.normal(size=12), 1e-5
     numeric = [
         (setting.f(w + h * e, temperature)[0] - setting.f(w - h * e, temperature)[0]) / (2 * h)

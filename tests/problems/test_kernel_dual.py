@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
-from dask_s3vm.problems.kernel_dual import KernelCache, KernelDual
+from dask_s3vm.problems.dual import KernelCache, KernelDual
 
 
 def make(K, y, cost, weights=None):
@@ -75,7 +75,7 @@ def test_the_certificate_is_the_gap_and_the_box_is_kept(case, tol):
     np.testing.assert_allclose(problem.outputs, K @ (y * problem.alpha), atol=1e-12)
 
 
-def test_a_limit_of_steps_is_told(case):
+def test_a_limit_of_steps_is_reported(case):
     X, y, cost = case
     certificate = make(rbf_kernel(X), y, cost).solve(0.0, 1)
     assert certificate.termination in ("max_iter", "precision")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.problems import packing
-from dask_s3vm.problems.l2svm import L2SVMProblem
+from dask_s3vm.problems import hinge
+from dask_s3vm.problems.hinge import L2SVMProblem
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
 
@@ -128,7 +128,7 @@ def test_packed_rows_give_the_same_bits(setting, bias, rng, monkeypatch):
     w, p = 3.0 * rng.normal(size=13), rng.normal(size=13)
     found = []
     for share in (-1.0, 2.0):  # never, always
-        monkeypatch.setattr(packing, "MAX_SHARE", share)
+        monkeypatch.setattr(hinge, "MAX_SHARE", share)
         point = problem.evaluate(w)
         product, curvature = problem.hessian_product(point, p)
         diagonal = problem.hessian_diagonal(point)
@@ -143,7 +143,7 @@ def uses_its_own_rows(shard):
 
 
 def test_only_one_packed_copy_is_kept(setting, bias, rng, monkeypatch):
-    monkeypatch.setattr(packing, "MAX_SHARE", 2.0)
+    monkeypatch.setattr(hinge, "MAX_SHARE", 2.0)
     problem = problem_of(setting, bias)
     a, b, p = rng.normal(size=(3, 13))
     here = problem.evaluate(a)

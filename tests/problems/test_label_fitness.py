@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dask_s3vm.engine.blocks import frozen
-from dask_s3vm.kernels.flips import add_rows, change_of, flip_row, row_lengths, squared
-from dask_s3vm.solvers.spectrum import decompose
+from dask_s3vm.kernels.flips import add_factor_rows, change_of, flip_row, row_lengths, square_norm
+from dask_s3vm.problems.least_squares import decompose
 
 
 def literal_fitness(K, square, y, lam):
@@ -48,9 +48,9 @@ def test_fitness_is_the_literal_formula_after_any_flips(seed, n, d, lam, lam_u):
     total = square.sum()
     labels = y.astype(np.int8)
     z = np.zeros(G.shape[1])
-    add_rows(G, labels, z)
+    add_factor_rows(G, labels, z)
     K = Z @ Z.T
-    fitness = total - squared(z)
+    fitness = total - square_norm(z)
     assert fitness == pytest.approx(literal_fitness(K, square, labels, lam), abs=1e-8)
     for _ in range(12):
         j = int(rng.integers(known, n))
@@ -60,8 +60,8 @@ def test_fitness_is_the_literal_formula_after_any_flips(seed, n, d, lam, lam_u):
         flip_row(G, labels, z, j)
         if i >= 0:
             flip_row(G, labels, z, i)
-        assert total - squared(z) == pytest.approx(fitness + change, abs=1e-10)
-        fitness = total - squared(z)
+        assert total - square_norm(z) == pytest.approx(fitness + change, abs=1e-10)
+        fitness = total - square_norm(z)
     assert np.allclose(z, G.T @ labels, atol=1e-10)
     assert fitness == pytest.approx(literal_fitness(K, square, labels, lam), abs=1e-8)
 

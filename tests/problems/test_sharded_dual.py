@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.problems.kernel_dual import KernelCache, KernelDual
+from dask_s3vm.problems.dual import KernelCache, KernelDual
 from dask_s3vm.problems.sharded_dual import ShardedDual
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
@@ -63,7 +63,7 @@ def test_the_certificate_is_the_gap_of_the_formula(case):
     engine, ours = sharded(X, few)
     for tol in (1e-1, 1e-2, 1e-4):
         found = ours.solve(tol, 1000)
-        # the answer is at hand: what the last round proposed is dropped by the next
+        # already optimal: the next round drops what the last one proposed
         state = engine.each(_state)
         alpha = np.concatenate([one[0] for one in state])
         cost = np.concatenate([one[1] for one in state])

@@ -115,7 +115,7 @@ def test_one_round_per_evaluation(setting):
 
 
 def test_the_supervised_stage_reads_no_unlabeled_row(setting):
-    """Rows without a label are spoilt: whoever reads one is found out."""
+    """Unlabeled rows are NaN: reading one would show in the result."""
     x = np.ones(setting.problem.size)
     wanted = setting.problem.evaluate(x, 0.0)
     setting.engine.each(spoil_unlabeled_rows)

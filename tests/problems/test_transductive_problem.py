@@ -1,4 +1,4 @@
-"""Labels of unlabeled rows: given, switched and put back, against sorting."""
+"""Labels of unlabeled rows: assigned, switched and restored, against sorting."""
 
 import dask
 import numpy as np
@@ -8,9 +8,13 @@ from hypothesis import strategies as st
 
 from dask_s3vm.engine import select as select_module
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.problems.quadratic import active_rows
-from dask_s3vm.problems.switching import label_bits, restore_labels
-from dask_s3vm.problems.transductive import TransductiveProblem, set_known_targets
+from dask_s3vm.problems.hinge import active_rows
+from dask_s3vm.problems.transductive import (
+    TransductiveProblem,
+    label_bits,
+    restore_labels,
+    set_known_targets,
+)
 
 LAM = 0.02
 COSTS = np.array([0.4, 0.6])
@@ -56,7 +60,7 @@ def active_rows_copy(shard, slot):
 
 
 def assert_same_point(found, wanted):
-    """What was carried over is what an evaluation finds."""
+    """The updated point is that of an evaluation."""
     assert found.value == pytest.approx(wanted.value, rel=1e-12, abs=1e-15)
     np.testing.assert_allclose(found.gradient, wanted.gradient, rtol=1e-10, atol=1e-12)
     assert found.n_active == wanted.n_active
@@ -128,7 +132,7 @@ def test_a_switch_lowers_the_objective_and_keeps_the_balance(rows, most):
 @given(rows=rows(), seed=st.integers(0, 10**6))
 @settings(deadline=None, max_examples=100)
 def test_a_switch_of_weighted_rows_does_not_raise_the_objective(rows, seed):
-    """Only so do switching and retraining come to an end."""
+    """Otherwise switching and retraining would not terminate."""
     outputs, codes, labels = rows
     weights = np.random.default_rng(seed).uniform(0.1, 3, len(codes))
     problem = problem_with_outputs(outputs, codes, labels, weights)
@@ -175,7 +179,7 @@ def test_ties_are_assigned_by_row_number(n_positive):
 
 
 def test_rows_outside_the_problem_are_assigned_by_their_outputs_too():
-    """Before the first level unlabeled rows cost nothing, and an evaluation leaves them out."""
+    """Before the first level unlabeled rows have cost 0, and an evaluation skips them."""
     problem = problem_of(np.array([[0.1], [-0.1], [3.0], [-2.0]]), np.array([1, 0, -1, -1]))
     problem.evaluate(ONE)
     problem.assign(ONE, 1)
@@ -184,7 +188,7 @@ def test_rows_outside_the_problem_are_assigned_by_their_outputs_too():
 
 @given(rows=rows())
 @settings(deadline=None, max_examples=50)
-def test_labels_are_put_back_from_their_bits(rows):
+def test_labels_are_restored_from_their_bits(rows):
     outputs, codes, labels = rows
     engine = problem_with_outputs(outputs, codes, labels).engine
     bits = engine.each(label_bits)
@@ -265,7 +269,7 @@ def test_the_labeled_part_is_all_there_is_without_unlabeled_rows(setting, rng):
     np.testing.assert_allclose(part.gradient, alone.gradient - LAM * w, rtol=1e-10, atol=1e-13)
 
 
-def test_a_cost_of_nothing_leaves_unlabeled_rows_out(setting, rng):
+def test_unlabeled_rows_of_cost_zero_are_skipped(setting, rng):
     problem, _ = setting
     w = rng.normal(size=10)
     problem.set_unlabeled_cost(0.0)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dask_s3vm.solvers.cg import conjugate_gradients, dot, norm
+from dask_s3vm.solvers.newton import conjugate_gradients, dot, norm
 
 
 def system(seed, n):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from dask_s3vm.problems.base import Point
 from dask_s3vm.solvers import newton
 from dask_s3vm.solvers.newton import finite_newton
+from dask_s3vm.solvers.problem import Point
 
 
 class PlainProblem:
@@ -140,3 +140,12 @@ def test_where_values_are_equal_the_gradient_decides():
     assert newton._is_progress(here, flatter)
     assert not newton._is_progress(here, steeper)
     assert not newton._is_progress(here, higher)
+
+
+@pytest.mark.parametrize(("n", "wanted"), [(5, newton.FEW), (80, newton.FAR)])
+def test_wide_rows_are_solved_exactly_at_first(n, wanted):
+    problem = PlainProblem(0, n=n, d=20)
+    state = newton.FiniteNewton(problem, 1e-8, 100).start(problem.evaluate(np.zeros(20)))
+    assert state.forcing == wanted
+    near = newton.FiniteNewton(problem, 1e-8, 100, newton.NEAR)
+    assert near.start(problem.evaluate(np.zeros(20))).forcing == newton.NEAR

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from dask_s3vm.solvers.root import increasing_root
+from dask_s3vm.problems.annealed import increasing_root
 
 
 class Counted:

@@ -6,9 +6,8 @@ import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dask_s3vm.kernels.vectors import combine, products
-from dask_s3vm.solvers.lbfgs import Memory, memory_size, minimize
-from dask_s3vm.solvers.wolfe import Trial, wolfe_step
+from dask_s3vm.numerics.linalg import combine, products
+from dask_s3vm.solvers.lbfgs import Memory, Trial, memory_size, minimize, wolfe_step
 
 SEEDS = st.integers(0, 2**32 - 1)
 

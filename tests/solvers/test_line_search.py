@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from dask_s3vm.solvers.line_search import exact_step
+from dask_s3vm.solvers.newton import exact_step
 
 
 class Hinges:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dask_s3vm.solvers.swaps import swap_pairs
+from dask_s3vm.problems.label_program import swap_pairs
 
 
 def instance(seed, n=8, d=3):

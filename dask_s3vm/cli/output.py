@@ -1,0 +1,112 @@
+"""What commands print: small tables, as text or JSON, and the progress of long commands."""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+Row = dict[str, Any]
+
+#: Seconds between two updates of a progress line: on a terminal, and in a log.
+_TERMINAL_S, _LOG_S = 0.1, 10.0
+
+
+def show(rows: Sequence[Row], as_json: bool = False) -> None:
+    """Print rows as an aligned table, or as JSON with one object per line."""
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row, default=_plain))
+        return
+    names = list(rows[0])
+    cells = [[_cell(row[name]) for name in names] for row in rows]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    for line in [names, ["-" * width for width in widths], *cells]:
+        click.echo("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+#: Columns of a history that add up to the work of a fit.
+_SUMMED = ("newton_steps", "cg_steps", "evaluations", "flips", "picks")
+
+
+def work_of(estimator: Any) -> dict[str, Any]:
+    """Return the work of a fit: outer iterations, rounds, and what its method counts."""
+    work = {"iterations": estimator.n_iter_, "rounds": estimator.n_rounds_}
+    for column in _SUMMED:
+        if column in estimator.facts.columns:
+            work[column] = sum(row.get(column, 0) for row in estimator.history_)
+    if "loo_error" in estimator.facts.columns:
+        work["loo_error"] = min(row["loo_error"] for row in estimator.history_)
+    return work
+
+
+class ProgressLine:
+    """Shows the progress of a command on standard error.
+
+    On a terminal it is one line that is overwritten, elsewhere a new line every ten seconds.
+
+    Parameters
+    ----------
+    what : str
+        What the command does, such as "converting".
+    quiet : bool
+        Show remarks only.
+    """
+
+    def __init__(self, what: str, quiet: bool = False) -> None:
+        self._what = what
+        self._quiet = quiet
+        self._terminal = sys.stderr.isatty()
+        self._began = time.monotonic()
+        self._shown = self._first = -1.0
+        self._before = 0
+        self._width = 0
+
+    def __call__(self, line: str, done: int, total: int) -> None:
+        """Show that `done` of `total` parts are done; with a total of 0, show the remark `line`."""
+        now = time.monotonic()
+        if total == 0:
+            self.end()
+            print(line, file=sys.stderr, flush=True)
+            return
+        if self._first < 0:
+            self._first, self._before = now, done
+        wait = _TERMINAL_S if self._terminal else _LOG_S
+        if self._quiet or (done < total and 0 <= self._shown > now - wait):
+            return
+        self._shown = now
+        text = f"{self._what}: {done} of {total} parts, {now - self._began:.0f} s"
+        if self._before < done < total:
+            left = (total - done) * (now - self._first) / (done - self._before)
+            text += f", about {left:.0f} s left"
+        if self._terminal:
+            print("\r" + text.ljust(self._width), end="", file=sys.stderr, flush=True)
+            self._width = len(text)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Finish the line that is overwritten."""
+        if self._terminal and self._width:
+            print(file=sys.stderr, flush=True)
+        self._width = 0
+
+    def __enter__(self) -> "ProgressLine":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.end()

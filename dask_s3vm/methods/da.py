@@ -1,0 +1,335 @@
+"""DA: deterministic annealing (Sindhwani & Keerthi, section 1.4).
+
+Unlabeled rows are +1 with probability p, of mean r, whose entropy is weighed by a temperature T.
+T falls until p is all but certain. The transductive objective is watched along the way; from the
+w of its minimum a descent on that objective itself, weights and pairs of labels in turn as in TSVM,
+leads to the model that is returned. It keeps the number of positive labels: free ones may all
+end on one side, where the objective is lowest.
+
+The paper improves p and w in turn until both rest. Here p is eliminated (see `problems.annealed`)
+and L-BFGS follows the minimum over w. On 20 newsgroups (1000 labels) it takes 170 evaluations where
+the alternation took 290 CG steps and 210 evaluations; on digits 930 where it took 3,500 and 450.
+
+One outer iteration is one temperature, and then one turn of the descent.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import entr
+
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.methods.base import (
+    BinarySolution,
+    BinaryTask,
+    Start,
+    is_balanced,
+    n_predicted_positive,
+)
+from dask_s3vm.methods.run import HistoryRow, Method, Record
+from dask_s3vm.methods.tsvm import LabelAlternation, TurnState
+from dask_s3vm.numerics.linalg import dot
+from dask_s3vm.parameters.methods import DAParameters
+from dask_s3vm.problems.annealed import AnnealedPoint, AnnealedProblem
+from dask_s3vm.problems.transductive import TransductiveProblem
+from dask_s3vm.solvers.lbfgs import Memory, memory_size, minimize
+from dask_s3vm.solvers.problem import Point
+
+#: First temperature, in units of lam_u, and the factor by which it falls.
+FIRST_TEMPERATURE = 10.0
+COOLING = 1.5
+
+#: Most temperatures, and most evaluations at one of them.
+MAX_TEMPERATURES = 30
+MAX_EVALUATIONS = 500
+
+#: A temperature is left when |gradient|^2 / (2 lam) is below this part of the objective: the gap to
+#: the minimum, were the function convex.
+REST = 1e-5
+
+#: While p is nearly r everywhere, with this part of the largest entropy, a rough w will do.
+UNDECIDED = 0.9
+ROUGH = 1e-2
+
+#: Beliefs are certain at this mean entropy, or when that of all rows is that of one in doubt: where
+#: r u is no whole number, one always is.
+CERTAIN = 1e-6
+ONE_ROW = 1.01 * math.log(2.0)
+
+#: Relative gap of the first solve of the descent.
+DESCENT_GAP = 0.1
+
+#: With a seed (see `base`) a temperature is left at this gap, or after so many evaluations.
+SEEDED_REST = 1e-3
+SEEDED_EVALUATIONS = 25
+
+
+class Seed(NamedTuple):
+    """Weights in internal order, and the temperature at which they were found."""
+
+    temperature: float
+    w: np.ndarray
+
+
+# From warm to cold --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CoolingState:
+    """Between two temperatures.
+
+    temperature : the next one.
+    n_passed : how many are behind.
+    v : scaled weights.
+    nu : multiplier of the constraint on the mean of p, from which the next search starts.
+    memory_scale : of L-BFGS.
+    best_objective, best_w : the best transductive objective on the way, and where it was.
+    seed : the last temperature at which nearly nothing was decided, and w there.
+    done : whether the labels are certain, or the temperatures used up.
+    """
+
+    temperature: float
+    n_passed: int
+    v: np.ndarray
+    nu: float
+    memory_scale: float | None
+    best_objective: float
+    best_w: np.ndarray
+    seed: Seed
+    done: bool
+
+
+@dataclass(frozen=True)
+class Cooled:
+    """The weights of the best transductive objective on the way, and a seed."""
+
+    w: np.ndarray
+    seed: Seed
+    n_iter: int = 0
+
+
+class Cooling(Method[CoolingState, Cooled]):
+    """The way from warm to cold.
+
+    Parameters
+    ----------
+    engine, task, parameters : see `tsvm.TSVMTraining`.
+    start : weights to start from; with a seed, begin at its temperature and weights, and do not go
+        into detail.
+    """
+
+    State = CoolingState
+    Result = Cooled
+
+    def __init__(
+        self, engine: Engine, task: BinaryTask, parameters: DAParameters, start: Start
+    ) -> None:
+        lam_u = parameters.lam_unlabeled
+        self._problem = AnnealedProblem(
+            engine,
+            parameters.lam,
+            task.positive,
+            task.costs,
+            lam_u,
+            task.unlabeled_weight,
+            task.ratio,
+            parameters.fit_intercept,
+        )
+        self._seed = Seed(FIRST_TEMPERATURE * lam_u, start.w)
+        self._rest, self._most = REST, MAX_EVALUATIONS
+        if start.seed is not None:
+            self._seed = Seed(*start.seed)
+            self._rest, self._most = SEEDED_REST, SEEDED_EVALUATIONS
+        self._n_unlabeled = task.n_unlabeled
+        self._most_entropy = float(entr(task.ratio) + entr(1.0 - task.ratio))
+        # the fourth root of the Hessian's diagonal: the preconditioner of `solvers.newton`
+        self._scale = self._problem.diagonal() ** 0.25
+        size = len(start.w)
+        self._memory = Memory(memory_size(size), size)
+        self._temperature = 0.0
+        self._nu = 0.0
+        self._best = (math.inf, start.w)
+        self._point: AnnealedPoint
+        #: evaluated since the last one that was accepted, and that one
+        self._trials: list[AnnealedPoint] = []
+
+    def start(self) -> CoolingState:
+        """Begin at the highest temperature, or at that of the seed."""
+        seed = self._seed
+        v = self._scale * seed.w
+        return CoolingState(seed.temperature, 0, v, 0.0, None, math.inf, seed.w, seed, False)
+
+    def advance(self, state: CoolingState) -> CoolingState:
+        """Follow the minimum over w at one temperature."""
+        temperature, seed = state.temperature, state.seed
+        self._temperature, self._nu = temperature, state.nu
+        self._best = state.best_objective, state.best_w
+        self._memory.scale = state.memory_scale
+        self._trials = []
+        found = minimize(self._evaluate, state.v, self._memory, 0.0, self._rests, self._most)
+        self._accept(found.value)
+        if self._is_undecided():
+            seed = Seed(temperature, found.x / self._scale)
+        self.report(
+            event="anneal",
+            temperature=temperature,
+            objective=self._point.objective,
+            entropy=self._point.entropy,
+            evaluations=found.n_evaluations,
+            cg_steps=0,
+            switches=0,
+        )
+        n_passed = state.n_passed + 1
+        return CoolingState(
+            temperature / COOLING,
+            n_passed,
+            found.x,
+            self._nu,
+            self._memory.scale,
+            *self._best,
+            seed,
+            self._is_certain() or n_passed == MAX_TEMPERATURES,
+        )
+
+    def finish(self, state: CoolingState) -> Cooled:
+        """Return the best weights."""
+        return Cooled(state.best_w, state.seed)
+
+    def progress(self, state: CoolingState) -> tuple[str, float | None]:
+        """Temperatures fall by a factor, at most so often."""
+        number = state.n_passed + 1
+        what = f"temperature {state.temperature:.3g} ({number} of at most {MAX_TEMPERATURES})"
+        return what, state.n_passed / MAX_TEMPERATURES
+
+    def _evaluate(self, v: np.ndarray) -> tuple[float, np.ndarray]:
+        """F_T and its gradient in scaled variables."""
+        point = self._problem.evaluate(v / self._scale, self._temperature, self._nu)
+        self._nu = point.nu
+        self._trials.append(point)
+        if point.objective < self._best[0]:
+            self._best = point.objective, point.w
+        return point.value, point.gradient / self._scale
+
+    def _rests(self, value: float, gradient: np.ndarray) -> bool:
+        """Whether w, of this value, is near a minimum at this temperature."""
+        self._accept(value)
+        gradient = gradient * self._scale
+        gap = dot(gradient, gradient) / (2.0 * self._problem.lam)
+        return gap <= (ROUGH if self._is_undecided() else self._rest) * self._point.objective
+
+    def _accept(self, value: float) -> None:
+        """Tell the trial that a line search has accepted from the others, by its value."""
+        self._point = next(point for point in reversed(self._trials) if point.value == value)
+        self._trials = [self._point]
+
+    def _is_undecided(self) -> bool:
+        return self._point.entropy > UNDECIDED * self._most_entropy
+
+    def _is_certain(self) -> bool:
+        return self._point.entropy < max(CERTAIN, ONE_ROW / self._n_unlabeled)
+
+
+# The descent at the end ---------------------------------------------------------------------------
+
+
+class Descent(Method[TurnState, BinarySolution]):
+    """Minimize the transductive objective from w, with the number of positive labels that it has.
+
+    Where r is 0 or 1 all unlabeled rows have one label.
+
+    Parameters
+    ----------
+    engine, task, parameters : see `tsvm.TSVMTraining`.
+    w : weights to start from.
+    """
+
+    State = TurnState
+    Result = BinarySolution
+
+    def __init__(
+        self, engine: Engine, task: BinaryTask, parameters: DAParameters, w: np.ndarray
+    ) -> None:
+        self._problem = TransductiveProblem(
+            engine, parameters.lam, task.positive, task.costs, parameters.fit_intercept
+        )
+        self._task = task
+        self._cost = parameters.lam_unlabeled / task.unlabeled_weight
+        self._tol = parameters.tol
+        self._w = w
+        self._turns = LabelAlternation(
+            self._problem, parameters.tol, parameters.max_iter, None, self._report_half_turn
+        )
+
+    def start(self) -> TurnState:
+        """Label the unlabeled rows by their side of the plane."""
+        problem, task = self._problem, self._task
+        problem.set_unlabeled_cost(self._cost)
+        if is_mixed(task):
+            problem.assign_sides(self._w)
+            return self._turns.at(self._w, DESCENT_GAP)
+        problem.assign(self._w, task.n_positive)
+        return self._turns.at(self._w, self._tol)
+
+    def restore(self, state: TurnState) -> TurnState:
+        """Bring labels and outputs back."""
+        return self._turns.restored(state)
+
+    def advance(self, state: TurnState) -> TurnState:
+        """Make a turn; where all rows have one label there is nothing to switch."""
+        if is_mixed(self._task):
+            return self._turns.turn(state, to_tol=True)
+        return replace(self._turns.retrained(state), done=True)
+
+    def finish(self, state: TurnState) -> BinarySolution:
+        """Return the weights, with the objective of each unlabeled row on its own side."""
+        value = self._problem.transductive_value(state.point)
+        return BinarySolution(state.point.w, value, state.termination)
+
+    def progress(self, state: TurnState) -> tuple[str, float | None]:
+        """Say that it is the last part."""
+        return "descent", None
+
+    def _report_half_turn(
+        self, event: str, point: Point, newton_steps: int, cg_steps: int, switches: int
+    ) -> None:
+        self.report(
+            event=event,
+            temperature=0.0,
+            objective=point.value,
+            entropy=0.0,
+            evaluations=0,
+            cg_steps=cg_steps,
+            switches=switches,
+        )
+
+
+def is_mixed(task: BinaryTask) -> bool:
+    """Whether unlabeled rows of both classes are expected."""
+    return 0.0 < task.ratio < 1.0
+
+
+def train_da(
+    record: Record,
+    name: str,
+    about: HistoryRow,
+    engine: Engine,
+    task: BinaryTask,
+    parameters: DAParameters,
+    start: Start,
+) -> BinarySolution:
+    """Train one binary problem; see `l2svm.train_l2svm` for the first arguments."""
+    cooled = Cooled(start.w, Seed(0.0, start.w))
+    if is_mixed(task):
+        cooling = Cooling(engine, task, parameters, start)
+        cooled = record.run(f"{name}/cooling", cooling, about)
+    descent = Descent(engine, task, parameters, cooled.w)
+    solution = record.run(f"{name}/descent", descent, about)
+    seed = None
+    if start.seeded and is_mixed(task):
+        bias = float(parameters.fit_intercept)
+        share = n_predicted_positive(engine, solution.w, bias) / task.n_unlabeled
+        if is_balanced(share, task.ratio):  # one with all rows on one side leads nowhere
+            seed = cooled.seed
+    return replace(solution, n_iter=cooled.n_iter + solution.n_iter, seed=seed)

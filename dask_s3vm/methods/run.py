@@ -1,0 +1,371 @@
+"""One loop for every method: start, advance until done, finish.
+
+A method is mathematics alone. The `Record` of a fit drives it, and does for all methods alike what
+is not mathematics: rows of the history, the line of progress, checkpoints, interruption, resuming.
+
+    state = method.start()
+    while not state.done:
+        state = method.advance(state)       # one outer iteration
+    result = method.finish(state)
+
+States and results are frozen dataclasses of numbers, texts, arrays, and lists, dicts, named tuples
+and dataclasses of these. They are saved and read back field by field (`to_fields`, `from_fields`),
+never as code. Between two states a fit can be stopped and resumed, in this process or another one.
+"""
+
+import dataclasses
+import functools
+import time
+import types
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from dask_s3vm import interrupts
+from dask_s3vm.engine.protocol import Engine
+
+#: One row of `history_`: flat, numbers and strings only.
+HistoryRow = dict[str, Any]
+
+#: Called with every row of the history as it comes.
+Callback = Callable[[HistoryRow], None]
+
+#: Saving states takes at most this part of the time.
+SAVING_SHARE = 0.01
+
+
+class State(Protocol):
+    """A frozen dataclass that says whether there is more to do."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the method has come to its end."""
+        ...
+
+
+S = TypeVar("S", bound=Any)
+R = TypeVar("R")
+
+
+class Method(Generic[S, R]):
+    """One training: of one binary problem, or of a part of it.
+
+    `start`, `advance` and `finish` are all that a method has to have. `report(event=..., ...)` adds
+    a row to the history, with the seconds since the last one. A result that has a field `n_iter` of
+    0 gets the number of iterations there.
+    """
+
+    #: types of its states and of its result, by which they are read back
+    State: ClassVar[Any]
+    Result: ClassVar[Any]
+
+    #: what is done before the first state, for the line of progress
+    starting = ""
+    #: whether it takes work to `collect` a state; then it is not done at every step
+    costly = False
+    #: adds a row to the history; the record sets it
+    report: Callable[..., None] = staticmethod(lambda **row: None)
+
+    def start(self) -> S:
+        """Return the first state."""
+        raise NotImplementedError
+
+    def advance(self, state: S) -> S:
+        """Make one outer iteration."""
+        raise NotImplementedError
+
+    def finish(self, state: S) -> R:
+        """Return what was found."""
+        raise NotImplementedError
+
+    def collect(self, state: S) -> S:
+        """Return the state with all that is needed to resume from it."""
+        return state
+
+    def restore(self, state: S) -> S:
+        """Bring the rows to a state that was read back, and return it."""
+        return state
+
+    def progress(self, state: S) -> tuple[str, float | None]:
+        """What `advance` will do next, in words, and the part of the way that is behind.
+
+        None where nobody can know: how many Newton steps it takes shows only at the end.
+        """
+        return "training", None
+
+    def arrange(self, rows: list[HistoryRow]) -> list[HistoryRow]:
+        """Put the rows that were reported into their final order."""
+        return rows
+
+    def close(self) -> None:
+        """Let go of what is not part of a state, whether the method came to its end or not."""
+
+
+# Checkpoints --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A state, or the result of what is done.
+
+    value : a dataclass; or the dict of its fields, if it was read from a file.
+    n_iter : outer iterations so far.
+    first_row : number of rows of the history before it.
+    """
+
+    value: Any
+    done: bool
+    n_iter: int
+    first_row: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that is needed to resume a fit: states by name, rows of the history, rounds made."""
+
+    states: dict[str, Saved] = field(default_factory=dict)
+    history: list[HistoryRow] = field(default_factory=list)
+    rounds: int = 0
+
+
+class Checkpoint:
+    """Remembers the last snapshot, in memory: see `checkpoints.FileCheckpoint` for files.
+
+    interval : least seconds between states that take work to collect or to write.
+    """
+
+    def __init__(self, interval: float = 5.0) -> None:
+        self._interval = interval
+        self.last = Snapshot()
+        self._cost = 0.0
+        self._saved_at = time.perf_counter()
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a state that takes work."""
+        waited = time.perf_counter() - self._saved_at
+        return waited >= max(self._interval, self._cost / SAVING_SHARE)
+
+    def save(self, snapshot: Snapshot, began: float | None = None) -> None:
+        """Remember a snapshot; `began`: when its collection began, if that took work."""
+        self.last = snapshot
+        if began is not None:
+            self._charge(began)
+
+    def _charge(self, began: float) -> None:
+        """Note what it cost to save a snapshot."""
+        self._saved_at = time.perf_counter()
+        self._cost = self._saved_at - began
+
+    def flush(self) -> None:
+        """Bring the last snapshot to safety: the fit is about to end before its time."""
+
+    def clear(self) -> None:
+        """Forget everything: the fit is done."""
+        self.last = Snapshot()
+
+
+# The record of a fit ------------------------------------------------------------------------------
+
+
+#: Told where a fit is: what its rows are about, what it does next, and the part that is behind.
+ProgressListener = Callable[[HistoryRow, str, float | None], None]
+
+
+class Record:
+    """Drives methods, and holds what they have done.
+
+    Parameters
+    ----------
+    callbacks : called with each row of the history.
+    checkpoint : remembers states; holds those of an interrupted fit that is to be resumed.
+    engine : tells how many rounds were made.
+    rounds_before : rounds of the engine that were not made for this fit.
+    progress : told where the fit is.
+
+    Attributes
+    ----------
+    history : its rows.
+    """
+
+    def __init__(
+        self,
+        callbacks: Iterable[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+        engine: Engine | None = None,
+        rounds_before: int = 0,
+        progress: ProgressListener | None = None,
+    ) -> None:
+        self._callbacks = list(callbacks)
+        self._checkpoint = Checkpoint() if checkpoint is None else checkpoint
+        self._engine = engine
+        self._progress = progress
+        self._rounds_before = self._checkpoint.last.rounds - rounds_before
+        self.history: list[HistoryRow] = list(self._checkpoint.last.history)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of this fit, those before it was interrupted included."""
+        return self._rounds_before + (0 if self._engine is None else self._engine.rounds)
+
+    def add(self, row: HistoryRow) -> None:
+        """Add a row to the history."""
+        self.history.append(row)
+        for callback in self._callbacks:
+            callback(row)
+
+    def run(self, name: str, method: Method[S, R], about: HistoryRow | None = None) -> R:
+        """Run a method to its end, from its start or from where an earlier fit was stopped.
+
+        Parameters
+        ----------
+        name : of its states; unique within the fit.
+        method : the method.
+        about : columns that all of its rows begin with, such as the class that is positive.
+        """
+        saved = self._checkpoint.last.states.get(name)
+        if saved is not None and saved.done:
+            return from_fields(method.Result, saved.value)
+        about = about or {}
+        method.report = _Reporter(self, about)
+        first_row, n_iter = len(self.history), 0
+        try:
+            if saved is None:
+                self._tell(about, method.starting, None)
+                state = method.start()
+            else:
+                first_row, n_iter = saved.first_row, saved.n_iter
+                state = method.restore(from_fields(method.State, saved.value))
+            while not state.done:
+                self._tell(about, *method.progress(state))
+                self._save(name, method, state, n_iter, first_row)
+                interrupts.check()
+                state = method.advance(state)
+                n_iter += 1
+            result = method.finish(state)
+        finally:
+            method.close()
+        if getattr(result, "n_iter", None) == 0:  # not counted by the method itself
+            result = dataclasses.replace(result, n_iter=n_iter)  # type: ignore[type-var]
+        self.history[first_row:] = method.arrange(self.history[first_row:])
+        self._keep(name, Saved(result, True, n_iter, first_row))
+        return result
+
+    def once(self, name: str, kind: type[R], compute: Callable[[], R]) -> R:
+        """Compute something, unless that was done before the fit was interrupted.
+
+        What is saved inside under `name`/... is dropped when it is done.
+        """
+        saved = self._checkpoint.last.states.get(name)
+        if saved is not None and saved.done:
+            return from_fields(kind, saved.value)
+        first_row = len(self.history)
+        result = compute()
+        self._keep(name, Saved(result, True, 0, first_row))
+        return result
+
+    def _tell(self, about: HistoryRow, what: str, done: float | None) -> None:
+        if self._progress is not None and what:
+            self._progress(about, what, done)
+
+    def _save(self, name: str, method: Method[S, R], state: S, n_iter: int, first_row: int) -> None:
+        """Save a state; one that is costly only if it is time."""
+        if not method.costly:
+            self._keep(name, Saved(state, False, n_iter, first_row))
+        elif self._checkpoint.due:
+            began = time.perf_counter()
+            self._keep(name, Saved(method.collect(state), False, n_iter, first_row), began)
+
+    def _keep(self, name: str, saved: Saved, began: float | None = None) -> None:
+        states = {
+            key: value
+            for key, value in self._checkpoint.last.states.items()
+            if not (saved.done and key.startswith(f"{name}/"))
+        }
+        snapshot = Snapshot({**states, name: saved}, list(self.history), self.rounds)
+        self._checkpoint.save(snapshot, began)
+
+
+class _Reporter:
+    """Adds rows of one method to a record; `seconds` are those since its last row."""
+
+    def __init__(self, record: Record, about: HistoryRow) -> None:
+        self._record = record
+        self._about = about
+        self._began = time.perf_counter()
+
+    def __call__(self, **row: Any) -> None:
+        now = time.perf_counter()
+        self._record.add({**self._about, **row, "seconds": row.get("seconds", now - self._began)})
+        self._began = now
+
+
+# States field by field ----------------------------------------------------------------------------
+
+
+#: What a number of a type may be made of.
+_NUMBERS: dict[Any, Any] = {bool: np.bool_, int: np.integer, float: (int, np.integer, np.floating)}
+
+
+def to_fields(value: Any) -> Any:
+    """Turn dataclasses and named tuples, however deep, into dicts and lists of their fields."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [one.name for one in dataclasses.fields(value)]
+        return {name: to_fields(getattr(value, name)) for name in names}
+    if isinstance(value, dict):
+        return {key: to_fields(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_fields(item) for item in value]
+    return value
+
+
+def from_fields(kind: Any, value: Any) -> Any:
+    """Make a value of a type from its fields; one that is of that type already stays.
+
+    Raises
+    ------
+    ValueError
+        If the fields are not those of the type: they come from a file.
+    """
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in parts:
+            return None
+        (kind,) = [part for part in parts if part is not type(None)]
+        return from_fields(kind, value)
+    if origin in (list, tuple) and isinstance(value, (list, tuple)):
+        item_kinds = parts if origin is tuple and Ellipsis not in parts else [parts[0]] * len(value)
+        return origin(from_fields(k, item) for k, item in zip(item_kinds, value, strict=True))
+    if origin is dict and isinstance(value, dict):
+        pairs = value.items()
+        return {from_fields(parts[0], key): from_fields(parts[1], item) for key, item in pairs}
+    if origin is None and isinstance(value, kind):
+        return value
+    fields = getattr(kind, "__dataclass_fields__", None)
+    if fields is not None and isinstance(value, dict) and value.keys() == fields.keys():
+        hints = _hints(kind)
+        return kind(**{name: from_fields(hints[name], item) for name, item in value.items()})
+    if hasattr(kind, "_fields") and isinstance(value, list) and len(value) == len(kind._fields):
+        hints = _hints(kind)
+        named = zip(kind._fields, value, strict=True)
+        return kind(*(from_fields(hints[name], item) for name, item in named))
+    if isinstance(value, _NUMBERS.get(kind, ())):
+        return _number(kind, value)
+    raise ValueError(f"wanted the fields of {kind}, got {type(value).__name__}")
+
+
+def _number(kind: Any, value: Any) -> Any:
+    try:
+        return kind(value)
+    except OverflowError as error:  # a whole number beyond all floats
+        raise ValueError(f"wanted a {kind.__name__}: {error}") from error
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)

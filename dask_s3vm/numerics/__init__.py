@@ -1,0 +1,1 @@
+"""Numerical tools for all layers: compiled functions, inner products, BLAS, random numbers."""

@@ -1,0 +1,154 @@
+"""Linear algebra whose bits do not depend on BLAS threads.
+
+Products and combinations of a few vectors of length d, for solvers at the client: sums run in the
+order written here, with no BLAS involved. `one_blas_thread` is for code that uses BLAS: the last
+bits of a product depend on how many threads share it.
+"""
+
+import functools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import threadpoolctl
+
+from dask_s3vm.numerics.compiler import kernel
+
+#: Columns processed at a time: their part of the result stays in the fastest cache.
+BLOCK = 1024
+
+
+def dot(a: np.ndarray, b: np.ndarray) -> float:
+    """Inner product whose bits do not depend on the number of BLAS threads."""
+    return float(np.add.reduce(a * b))
+
+
+def norm(a: np.ndarray) -> float:
+    """Euclidean norm, from `dot`."""
+    return float(np.sqrt(dot(a, a)))
+
+
+@kernel
+def products(vectors: np.ndarray, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """out[k] = (vectors[k].a, vectors[k].b), from one read of each vector."""
+    n = a.size
+    quads = n // 4
+    for k in range(out.shape[0]):
+        row = vectors[k]
+        a0 = a1 = a2 = a3 = 0.0
+        b0 = b1 = b2 = b3 = 0.0
+        for quad in range(quads):
+            j = 4 * quad
+            a0 += row[j] * a[j]
+            a1 += row[j + 1] * a[j + 1]
+            a2 += row[j + 2] * a[j + 2]
+            a3 += row[j + 3] * a[j + 3]
+            b0 += row[j] * b[j]
+            b1 += row[j + 1] * b[j + 1]
+            b2 += row[j + 2] * b[j + 2]
+            b3 += row[j + 3] * b[j + 3]
+        for j in range(4 * quads, n):
+            a0 += row[j] * a[j]
+            b0 += row[j] * b[j]
+        out[k, 0] = (a0 + a1) + (a2 + a3)
+        out[k, 1] = (b0 + b1) + (b2 + b3)
+
+
+@kernel
+def combine(vectors: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    """Out += sum_k weights[k] vectors[k]."""
+    n = out.size
+    for low in range(0, n, BLOCK):
+        part = out[low : min(low + BLOCK, n)]
+        for k in range(weights.size):
+            row, weight = vectors[k, low : low + part.size], weights[k]
+            for j in range(part.size):
+                part[j] += weight * row[j]
+
+
+@kernel
+def two_loops(
+    inner: np.ndarray, slopes: np.ndarray, order: np.ndarray, scale: float, out: np.ndarray
+) -> None:
+    """Two-loop recursion of L-BFGS on q = c gradient + sum_k out_k v_k, in the coefficients only.
+
+    Vectors v_{2i} and v_{2i+1} are the pair (s_i, y_i). `inner` has the inner products of all
+    vectors, `slopes` those with the gradient, `order` the pairs from the oldest to the newest. At
+    the end c = scale.
+    """
+    out[:] = 0.0
+    alpha = np.zeros(order.size)
+    for k in range(order.size - 1, -1, -1):
+        s = 2 * order[k]
+        total = slopes[s]
+        for j in range(out.size):
+            total += inner[s, j] * out[j]
+        alpha[k] = total / inner[s, s + 1]
+        out[s + 1] -= alpha[k]
+    out *= scale
+    for k in range(order.size):
+        s = 2 * order[k]
+        total = scale * slopes[s + 1]
+        for j in range(out.size):
+            total += inner[s + 1, j] * out[j]
+        out[s] += alpha[k] - total / inner[s, s + 1]
+
+
+# BLAS on one thread ---------------------------------------------------------------------------
+
+
+_lock = threading.Lock()
+_inside = 0
+_holder: "_Holder | None" = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread inside the context; parallelism is over blocks.
+
+    The number of BLAS threads belongs to the process: the first thread that enters sets the limit,
+    the last one that leaves restores the former number. A limit that the user holds with
+    threadpoolctl in another thread stays.
+    """
+    global _inside, _holder
+    with _lock:
+        if _inside == 0:
+            _holder = _Holder()
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0 and _holder is not None:
+                _holder.release()
+                _holder = None
+
+
+class _Holder:
+    """A thread that holds the limit: threadpoolctl has it restored by the thread that set it."""
+
+    def __init__(self) -> None:
+        self._ready, self._done = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._hold, daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def release(self) -> None:
+        """Restore the number of threads."""
+        self._done.set()
+        self._thread.join()
+
+    def _hold(self) -> None:
+        try:
+            with _controller().limit(limits=1, user_api="blas"):
+                self._ready.set()
+                self._done.wait()
+        finally:
+            self._ready.set()
+
+
+@functools.cache
+def _controller() -> threadpoolctl.ThreadpoolController:
+    return threadpoolctl.ThreadpoolController()

@@ -1,0 +1,36 @@
+"""All methods of this package: importing this module registers them."""
+
+from dask_s3vm.parameters.facts import (
+    COLUMNS,
+    METHODS,
+    AnnealingAxis,
+    MethodFacts,
+    MethodParameters,
+    estimator_named,
+    estimator_of,
+)
+from dask_s3vm.parameters.labeling import (
+    LabelingParameters,
+    QPParameters,
+    SQPParameters,
+    STARParameters,
+)
+from dask_s3vm.parameters.least_squares import (
+    ClusteringParameters,
+    RLSCParameters,
+    S2RLSCParameters,
+)
+from dask_s3vm.parameters.svm import (
+    DAParameters,
+    L2SVMParameters,
+    QNParameters,
+    TransductiveParameters,
+    TSVMParameters,
+)
+
+__all__ = [
+    "COLUMNS", "METHODS", "AnnealingAxis", "ClusteringParameters", "DAParameters",
+    "L2SVMParameters", "LabelingParameters", "MethodFacts", "MethodParameters", "QNParameters",
+    "QPParameters", "RLSCParameters", "S2RLSCParameters", "SQPParameters", "STARParameters",
+    "TSVMParameters", "TransductiveParameters", "estimator_named", "estimator_of",
+]  # fmt: skip

@@ -1,0 +1,343 @@
+"""Parameters and attributes that several estimators have: mixins of fields, most without methods.
+
+An estimator takes those that it has. Where it has another default, it redeclares the field; where
+something else is meant, also the description. Tests hold the list of these.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any
+
+from dask_s3vm.parameters.fields import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    Between,
+    OneOf,
+    fitted,
+    parameter,
+    parametrized,
+    redeclared,
+)
+
+#: Kernels that have a name, those of `sklearn.metrics.pairwise`.
+KERNELS = (
+    "additive_chi2", "chi2", "cosine", "laplacian", "linear", "poly", "polynomial", "rbf",
+    "sigmoid",
+)  # fmt: skip
+
+#: What `kernel` can be.
+KERNEL_CHOICES = (
+    '"linear", "rbf", "poly", "laplacian", ...: see `dask_s3vm.features.fit_kernel_map`, also for '
+    "the parameters after it."
+)
+
+#: What the parameter `callbacks` may be.
+Callbacks = Callable[..., None] | Iterable[Callable[..., None]] | None
+
+
+@parametrized
+class RegularizationParameters:
+    """The weight of the regularizer."""
+
+    lam: float = parameter(
+        "float",
+        "Weight of the regularizer: of |w|^2 against the mean loss of the labeled rows. The same "
+        "value means the same in every estimator that has `lam`; `lam_to_C` converts it for those "
+        "that have `C`.",
+        [POSITIVE],
+        default=1e-3,
+        kw_only=False,
+    )
+
+
+@parametrized
+class CostParameters:
+    """The weight of the loss, in place of one of the regularizer."""
+
+    C: float = parameter(
+        "float",
+        "Cost of a labeled row, against |w|^2 / 2; `C_to_lam` converts it to the `lam` of other "
+        "estimators.",
+        [POSITIVE],
+        default=1.0,
+        kw_only=False,
+    )
+
+
+@parametrized
+class RatioParameters:
+    """The share of the classes among the unlabeled rows."""
+
+    positive_ratio: float | None = parameter(
+        "float or None",
+        "Share of `classes_[1]` among the unlabeled rows. None: its share among the labeled rows, "
+        "which for few labels is a rough guess; a wrong ratio can double the error. For more than "
+        "two classes always the shares of the labeled rows.",
+        [SHARE, None],
+        default=None,
+    )
+
+    positive_ratio_: Any = fitted(
+        "float or ndarray of shape (n_classes,)", "The share of positive rows that was used."
+    )
+    transduction_: Any = fitted(
+        "array of shape (n,)",
+        "Labels of the training rows: those given, and those found for the others. A dask array if "
+        "X is one.",
+    )
+
+
+@parametrized
+class TransductionParameters(RegularizationParameters, RatioParameters):
+    """The weights of an objective with a term for unlabeled rows."""
+
+    lam_unlabeled: float = parameter(
+        "float",
+        "Weight of the unlabeled rows (lambda'). 0 trains on the labeled rows alone.",
+        [NOT_NEGATIVE],
+        default=1.0,
+        kw_only=False,
+    )
+
+
+@parametrized
+class InterceptParameters:
+    """Whether there is a bias."""
+
+    fit_intercept: bool = parameter(
+        "bool", "Whether the model has a bias.", ["boolean"], default=True
+    )
+
+
+@parametrized
+class LabelParameters:
+    """How labels are read."""
+
+    unlabeled: int | str | None = parameter(
+        "int, str or None",
+        "Mark of rows without a label; None if there is no mark.",
+        [Integral, str, None],
+        default=-1,
+    )
+
+
+@parametrized
+class SupervisedLabelParameters(LabelParameters):
+    """How labels are read where rows without one are of no use."""
+
+    unlabeled: int | str | None = redeclared(
+        LabelParameters,
+        "unlabeled",
+        about="Mark of rows without a label, which are left out; None if there is no mark. If y "
+        "has the values -1 and +1 only, these are taken as the two classes.",
+        default=-1,
+    )
+
+
+@parametrized
+class ClassWeightParameters:
+    """Weights of the classes."""
+
+    class_weight: dict[Any, float] | str | None = parameter(
+        'dict, "balanced" or None',
+        "Weights of the classes, on labeled rows.",
+        [dict, str, None],
+        default=None,
+    )
+
+
+@parametrized
+class StoppingParameters:
+    """When to stop."""
+
+    tol: float = parameter(
+        "float",
+        "Relative gap of the objective at which training stops; trainings on the way there may "
+        "stop earlier.",
+        [NOT_NEGATIVE],
+        default=1e-6,
+    )
+    max_iter: int = parameter(
+        "int", "Maximum number of Newton steps of one training.", [COUNT], default=100
+    )
+
+
+@parametrized
+class WarmStartParameters:
+    """Where to start."""
+
+    warm_start: bool = parameter(
+        "bool",
+        "Start from the weights of the last fit, with its landmarks.",
+        ["boolean"],
+        default=False,
+    )
+
+
+@parametrized
+class ShardedParameters:
+    """Where a search works."""
+
+    sharded: bool | str = parameter(
+        'bool or "auto"',
+        "Whether the search works in the shards, each on its own rows (True), or sees all rows at "
+        'once (False). "auto": depends on the size of the data; see above.',
+        ["boolean", OneOf(("auto",))],
+        default="auto",
+    )
+
+
+@parametrized
+class ShardedSearch(ShardedParameters):
+    """Where a search works, and where it did."""
+
+    sharded_: bool = fitted(
+        "bool",
+        "Whether the search worked in the shards.",
+    )
+
+
+@parametrized
+class SearchParameters(ShardedParameters):
+    """A local search with restarts."""
+
+    n_restarts: int = parameter(
+        "int", "Number of searches; in a clustering, per split.", [COUNT], default=50
+    )
+    population: tuple[int, int] = parameter(
+        "(int, int)",
+        "Parents and children of the (mu+nu)-EA; (1, 1) takes the rows in turn instead of at "
+        "random, which is the fastest.",
+        [tuple, list],
+        default=(5, 25),
+    )
+    patience: int | None = parameter(
+        "int or None",
+        "Stop when so many restarts in a row, by number, have not improved on the best before.",
+        [COUNT, None],
+        default=None,
+    )
+    dtype: str = parameter(
+        '{"float64", "float32"}',
+        'Type of the factor. With "float32" it takes half the memory; sums, and the final model, '
+        "are float64 all the same.",
+        [OneOf(("float32", "float64"))],
+        default="float64",
+    )
+
+
+@parametrized
+class KernelParameters:
+    """The kernel; see `dask_s3vm.features.fit_kernel_map` for what the parameters mean."""
+
+    kernel: str | Callable[..., float] = parameter(
+        "str or callable",
+        f"{KERNEL_CHOICES} Kernels other than the linear one are computed with landmark rows.",
+        [OneOf(KERNELS), callable],
+        default="linear",
+    )
+    n_components: int | None = parameter(
+        "int or None",
+        "Number of landmarks; None: all rows, the exact kernel.",
+        [COUNT, None],
+        default=500,
+    )
+    sigma: float | str = parameter(
+        'float or "scale"',
+        'Width of the RBF kernel; "scale": a fifth of the diagonal of the ranges of the columns.',
+        [POSITIVE, OneOf(("scale",))],
+        default="scale",
+    )
+    gamma: float | None = parameter(
+        "float or None",
+        "1 / (2 sigma^2), and the like for other kernels.",
+        [POSITIVE, None],
+        default=None,
+    )
+    degree: float = parameter(
+        "float", "Degree of the polynomial kernel.", [NOT_NEGATIVE], default=3
+    )
+    coef0: float = parameter(
+        "float",
+        "Constant of the polynomial and the sigmoid kernel.",
+        [Between(Real, None, None, "neither")],
+        default=1.0,
+    )
+    kernel_params: dict[str, Any] | None = parameter(
+        "dict or None", "Parameters of a callable kernel.", [dict, None], default=None
+    )
+    random_state: Any = parameter(
+        "int, numpy Generator or RandomState, or None",
+        "Draws the landmarks, and the random starts of a search where there are any. An int gives "
+        "the same model every time.",
+        ["random_state", "generator"],
+        default=None,
+    )
+
+    kernel_map_: Any = fitted(
+        "KernelMap or None",
+        "Makes the features that `coef_` is over; None for the linear kernel.",
+    )
+
+    @property
+    def _is_linear(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "linear"
+
+
+@parametrized
+class LeastSquaresKernel(KernelParameters):
+    """The kernel of least squares, which may need landmarks for the linear one too."""
+
+    kernel: str | Callable[..., float] = redeclared(
+        KernelParameters,
+        "kernel",
+        about=f"{KERNEL_CHOICES} Kernels other than the linear one are computed with landmark "
+        "rows, and so is the linear one if X has more than 4,096 columns and more than 4,096 rows; "
+        "otherwise it is exact.",
+        default="linear",
+    )
+
+
+@parametrized
+class ReportParameters:
+    """What a fit tells while it runs."""
+
+    callbacks: Callbacks = parameter(
+        "callable, sequence of callables or None",
+        "Called with every row of `history_` as it comes.",
+        [callable, list, tuple, None],
+        default=None,
+    )
+    verbose: bool = parameter(
+        "bool", "Show a line of progress on standard error.", ["verbose"], default=False
+    )
+
+
+@parametrized
+class RunParameters(ReportParameters):
+    """What a fit tells while it runs, and what it leaves if it is interrupted."""
+
+    checkpoint: str | os.PathLike[str] | None = parameter(
+        "str, path or None",
+        "Directory in which the fit keeps its state, from which an interrupted fit resumes; see "
+        "the README. The state is removed when the fit is done.",
+        [str, os.PathLike, None],
+        default=None,
+    )
+
+
+def lam_to_C(lam: float, n_labeled: int) -> float:
+    """`C` of an estimator that weighs |w|^2 against the loss as `lam` does in others.
+
+    lam weighs |w|^2 against the *mean* loss of the labeled rows, C the *sum* of their losses
+    against |w|^2 / 2: C = 1 / (2 lam l) for l labeled rows.
+    """
+    return 1.0 / (2.0 * lam * n_labeled)
+
+
+def C_to_lam(C: float, n_labeled: int) -> float:
+    """`lam` of an estimator that weighs |w|^2 against the loss as `C` does in others."""
+    return 1.0 / (2.0 * C * n_labeled)

@@ -1,0 +1,186 @@
+"""The supervised SVM, and TSVM, DA and QN-S3VM: unlabeled rows as a term of the objective."""
+
+from collections.abc import Sequence
+
+from dask_s3vm.parameters.facts import AnnealingAxis, MethodFacts, MethodParameters
+from dask_s3vm.parameters.fields import (
+    COUNT,
+    NOT_NEGATIVE,
+    OneOf,
+    parameter,
+    parametrized,
+)
+from dask_s3vm.parameters.shared import (
+    ClassWeightParameters,
+    InterceptParameters,
+    KernelParameters,
+    LabelParameters,
+    RegularizationParameters,
+    RunParameters,
+    StoppingParameters,
+    SupervisedLabelParameters,
+    TransductionParameters,
+    WarmStartParameters,
+)
+
+
+@parametrized
+class L2SVMParameters(
+    MethodParameters,
+    RegularizationParameters,
+    InterceptParameters,
+    SupervisedLabelParameters,
+    KernelParameters,
+    ClassWeightParameters,
+    StoppingParameters,
+    WarmStartParameters,
+    RunParameters,
+):
+    """Parameters of the supervised SVM."""
+
+    facts = MethodFacts(
+        name="l2svm",
+        title="Supervised SVM with squared hinge loss",
+        history="One row per Newton step",
+        columns=(
+            "class", "lam", "iteration", "objective", "gradient_norm", "n_active", "cg_steps",
+            "line_rounds", "step_length", "seconds",
+        ),
+        iteration="Newton steps",
+        estimator="_l2svm:L2SVM",
+        supervised=True,
+        shares_path=True,
+        row_bytes=38,
+        rounds=((9, 157), (72, 966)),
+    )  # fmt: skip
+
+
+@parametrized
+class TransductiveParameters(
+    MethodParameters,
+    TransductionParameters,
+    InterceptParameters,
+    LabelParameters,
+    KernelParameters,
+    ClassWeightParameters,
+    StoppingParameters,
+    WarmStartParameters,
+    RunParameters,
+):
+    """Parameters that TSVM, DA and QN-S3VM have in common."""
+
+    threshold: str = parameter(
+        '{"zero", "ratio"}',
+        '"ratio" moves the bias so that a share `positive_ratio` of the unlabeled rows is '
+        "predicted positive; helps where that share is known.",
+        [OneOf(("zero", "ratio"))],
+        default="zero",
+    )
+
+
+@parametrized
+class TSVMParameters(TransductiveParameters):
+    """Parameters of TSVM."""
+
+    facts = MethodFacts(
+        name="tsvm",
+        title="Transductive SVM with multiple switching",
+        history="One row per retraining and per switch",
+        columns=(
+            "class", "event", "level", "objective", "n_active", "newton_steps", "cg_steps",
+            "switches", "seconds",
+        ),
+        iteration="retrainings, each followed by a switch of labels",
+        estimator="_transductive:TSVM",
+        takes_seeds=True,
+        axis=AnnealingAxis("level", "weight of unlabeled rows"),
+        row_bytes=50,
+        rounds=((52, 511), (274, 3982)),
+    )  # fmt: skip
+
+    max_switches: int | None = parameter(
+        "int or None",
+        "Maximum number of label pairs switched at once; 1 is Joachims' original TSVM, None as "
+        "many as possible.",
+        [COUNT, None],
+        default=None,
+    )
+
+
+@parametrized
+class DAParameters(TransductiveParameters):
+    """Parameters of deterministic annealing."""
+
+    facts = MethodFacts(
+        name="da",
+        title="Semi-supervised SVM by deterministic annealing",
+        history='One row per temperature (event "anneal"), then one per half step of the descent '
+        '("retrain", "switch")',
+        columns=(
+            "class", "event", "temperature", "objective", "entropy", "evaluations", "cg_steps",
+            "switches", "seconds",
+        ),
+        iteration="temperatures, and retrainings of the descent after them",
+        estimator="_transductive:DAS3VM",
+        takes_seeds=True,
+        axis=AnnealingAxis("temperature", "temperature T", falls=True),
+        row_bytes=60,
+        rounds=((353, 2192), (1241, 11131)),
+    )  # fmt: skip
+
+
+#: Parts of lam_unlabeled, stage by stage (section 4.1.4 of the paper; 0 is line 1 of Algorithm 1).
+STAGES = (0.0, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1.0)
+
+
+@parametrized
+class QNParameters(TransductiveParameters):
+    """Parameters of QN-S3VM."""
+
+    facts = MethodFacts(
+        name="qn",
+        title="Semi-supervised SVM with smooth losses by a quasi-Newton method",
+        history="One row per evaluation",
+        columns=(
+            "class", "stage", "lam_unlabeled", "evaluation", "objective", "gradient_norm",
+            "seconds",
+        ),
+        iteration="stages",
+        estimator="_transductive:QNS3VM",
+        takes_seeds=True,
+        axis=AnnealingAxis("lam_unlabeled", "weight of unlabeled rows"),
+        row_bytes=30,
+        rounds=((35, 375), (142, 727)),
+    )  # fmt: skip
+
+    offset: str = parameter(
+        '{"balanced", "free"}',
+        '"balanced": b = 2 positive_ratio - 1, the mean output of the unlabeled rows (section '
+        '3.4); without a `positive_ratio`, the mean of the known labels (eq. 13). "free": b is one '
+        "more variable, and may put all unlabeled rows on one side.",
+        [OneOf(("balanced", "free"))],
+        default="balanced",
+    )
+    annealing: Sequence[float] = parameter(
+        "sequence of float",
+        "The stages, as parts of `lam_unlabeled`, rising to 1. They are walked with `warm_start` "
+        "too; (1.0,) goes on from the last weights.",
+        ["array-like"],
+        default=STAGES,
+    )
+    tol: float = parameter(
+        "float",
+        "The last stage ends where a step brings, and the next one promises, a relative decrease "
+        "of at most this; stages before it end at 1e-5 if that is more.",
+        [NOT_NEGATIVE],
+        default=1e-6,
+    )
+    gtol: float = parameter(
+        "float",
+        "A stage ends where no entry of the gradient exceeds this.",
+        [NOT_NEGATIVE],
+        default=1e-9,
+    )
+    max_iter: int = parameter(
+        "int", "Maximum number of evaluations per stage.", [COUNT], default=500
+    )

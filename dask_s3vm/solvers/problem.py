@@ -1,0 +1,53 @@
+"""What solvers see of a problem, and the mathematical names used throughout.
+
+w      weights, (d + 1,): features in internal order, then the bias
+o      outputs, o_i = w.x_i (+ bias), one per row; kept in the shards
+y      labels inside the package: +1, -1, and 0 or cost 0 where there is none
+c      cost of a row's loss
+lam    weight of the regularizer; lam_u, r, T: see the methods that use them
+J      active rows: those with y_i o_i < 1
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Point:
+    """A place w that has been evaluated, with what solvers need to know there.
+
+    `slot` tells a problem where the shards keep the outputs of this point.
+    """
+
+    w: np.ndarray
+    value: float
+    gradient: np.ndarray
+    n_active: int
+    slot: int
+
+
+class NewtonProblem(Protocol):
+    """A strictly convex, piecewise quadratic function of w.
+
+    f(w) - min f <= |gradient|^2 / (2 lam), because the regularizer lam/2 |w|^2 is part of f.
+    """
+
+    lam: float
+
+    def evaluate(self, w: np.ndarray, beside: Point | None = None) -> Point:
+        """Value, gradient and active rows at w; `beside` stays usable."""
+        ...
+
+    def hessian_product(self, point: Point, p: np.ndarray) -> tuple[np.ndarray, float]:
+        """H p and p.H p, with the generalized Hessian H at the point."""
+        ...
+
+    def hessian_diagonal(self, point: Point) -> np.ndarray:
+        """Diagonal of H."""
+        ...
+
+    def slope(self, point: Point, trial: Point, step: float) -> tuple[float, float]:
+        """First and second derivative of step -> f(w + step (trial.w - w))."""
+        ...
