@@ -13,7 +13,7 @@ from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.exceptions import MemoryShortError, WorkerLostError
 
-LAYOUT = Layout(2, 1, (0, 1, 2), None, False)
+LAYOUT = Layout(2, 1, 1, (0, 1, 2), None, False)
 
 #: (operation, shard) in the order in which they were carried out.
 done = []
