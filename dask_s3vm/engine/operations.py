@@ -151,7 +151,11 @@ class Recipes:
     def rebuilt(self, numbers: Iterable[int]) -> None:
         """Record that these shards were built anew and have no row state."""
         for name in self._by_name:
-            self._missing.setdefault(name, set()).update(numbers)
+            self.lack(name, numbers)
+
+    def lack(self, name: str, numbers: Iterable[int]) -> None:
+        """Record that these shards do not have row state `name`."""
+        self._missing.setdefault(name, set()).update(numbers)
 
     def clear(self) -> None:
         """Forget all recipes."""
