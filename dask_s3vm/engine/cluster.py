@@ -206,9 +206,7 @@ class ClusterEngine:
                 waiting = self._others(numbers for _, numbers, _ in answers)
         self._recipes.note(op, args, uses)
         self._undone = undone
-        for name in (uses.sets, uses.changes):
-            if name is not None and undone:
-                self._recipes.lack(name, undone)
+        self._recipes.rebuilt(undone)  # what was restored there is of the time before the round
         self._budget.progress()
         copy = self._recipes.copy_of(uses.changes)
         if copy is not None and uses.changes is not None:

@@ -47,10 +47,11 @@ def read_sum(shard, slot):
     return (shard.state[f"sum{slot}"],)
 
 
-@operation(reads=["base"])
+@operation(reads=["base", "sum1"])
 def switch_base(shard):
     """Changes what it reads, as a switch of labels does; the caller remembers the result."""
     shard.state["base"] += 1000
+    shard.state["sum1"] += 1000
     return shard.state["base"]
 
 
@@ -429,8 +430,9 @@ def test_what_does_not_fit_after_a_loss_waits_for_a_replacement(engine_with, mon
         (set_sum, (100, 7), (read_sum, 7), 220),
         (raise_sum, (100, 0), (read_sum, 0), 232),
         (switch_base, (), (read_base,), 2020),
+        (switch_base, (), (read_sum, 1), 2024),
     ],
-    ids=["sets", "sets a new name", "changes", "remembered"],
+    ids=["sets", "sets a new name", "changes", "remembered", "depends on remembered"],
 )
 def test_a_worker_that_answered_is_lost_later_in_the_same_round(
     engine_with, op, args, read, wanted
