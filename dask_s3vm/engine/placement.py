@@ -158,7 +158,7 @@ class ClusterSource:
     def place(self, classes: np.ndarray | None) -> Engine:
         """See `Source.place`."""
         pieces, layout = self._retried(self._lay_out)
-        return ClusterEngine(self._client, _ShardBuilder(self, pieces, layout, classes), layout)
+        return ClusterEngine(self._client, _BlockShardMaker(self, pieces, layout, classes), layout)
 
     def close(self) -> None:
         """Release the blocks."""
@@ -249,7 +249,7 @@ class ClusterSource:
         return gathered(self._client, counts)[0]
 
 
-class _ShardBuilder:
+class _BlockShardMaker:
     """Builds shards from the blocks of a source; see `cluster.ShardMaker`."""
 
     def __init__(

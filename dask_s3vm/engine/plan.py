@@ -21,8 +21,8 @@ from dask_s3vm.engine.blocks import (
     Block,
     column_type,
     opened,
-    row_costs,
     row_count,
+    row_work,
     slice_rows,
 )
 from dask_s3vm.engine.mapped import MappedRows
@@ -115,7 +115,7 @@ class Layout:
 def facts_of(block: Block) -> Facts:
     """Measure a block."""
     rows, n_rows = block.rows, row_count(block.rows)
-    costs = int(row_costs(rows).sum())
+    costs = int(row_work(rows).sum())
     arrays = rows if isinstance(rows, CSR) else (rows,)
     mapped = isinstance(rows, MappedRows)
     return Facts(
@@ -208,7 +208,7 @@ def cut_points(block: Block, offset: int, total: int, n_shards: int) -> list[tup
     Returns (shard number, first row of the block in that shard) pairs. The row that begins at
     running cost c belongs to shard floor(c n_shards / total).
     """
-    costs = row_costs(block.rows)
+    costs = row_work(block.rows)
     before = offset + np.cumsum(costs) - costs
     numbers = before * n_shards // max(total, 1)
     firsts = np.flatnonzero(np.diff(numbers, prepend=-1))

@@ -260,7 +260,7 @@ def conjugate_gradients(
     rhs : right-hand side.
     tol : absolute bound on the norm of the residual.
     max_steps : most products.
-    scale : diagonal preconditioner, an approximation of diag(A); None for none.
+    scale : positive diagonal preconditioner; None for none.
     """
     inverse = np.ones_like(rhs) if scale is None else 1.0 / scale
     x = np.zeros_like(rhs)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dask_s3vm.engine import plan
-from dask_s3vm.engine.blocks import make_block, row_costs
+from dask_s3vm.engine.blocks import make_block, row_work
 
 
 def rows_of(lengths, n_features):
@@ -57,7 +57,7 @@ def test_starts_depend_on_the_rows_only(data, lengths, dense):
 def test_shards_are_balanced_within_the_cost_of_one_row(lengths):
     X = rows_of(lengths, 12)
     _, starts = cut(X, [0, len(lengths)], 600)
-    costs = row_costs(make_block(X).rows)
+    costs = row_work(make_block(X).rows)
     running = np.append(0, np.cumsum(costs))
     shares = np.diff(running[list(starts)])
     fair = costs.sum() / len(shares)
