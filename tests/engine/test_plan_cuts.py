@@ -151,3 +151,27 @@ def test_column_frequencies_come_from_the_first_rows_whatever_the_chunks(monkeyp
     assert all(order == orders[0] for order in orders)
     counts = X[:25].toarray().sum(axis=0)
     assert orders[0] == np.argsort(-counts, kind="stable").tolist()
+
+
+def test_columns_that_do_not_occur_get_no_number():
+    X = rows_of([3, 2, 1], plan.MIN_COLUMNS_TO_DROP)
+    X.indices = 60_000 + 7 * X.indices
+    blocks = [make_block(X[:1]), make_block(X[1:])]
+    facts = [plan.facts_of(block) for block in blocks]
+    order = plan.column_order(
+        facts, lambda head: sum(plan.count_columns(blocks[i], n) for i, n in head)
+    )
+    assert order.tolist() == [60_000, 60_007, 60_014]
+    layout = plan.layout_of(facts, (0, 3), order)
+    assert (layout.n_features, layout.n_features_in) == (3, X.shape[1])
+    outside = layout.to_external(np.arange(8.0).reshape(2, 4))
+    assert outside.shape == (2, X.shape[1] + 1)
+    assert np.flatnonzero(outside[1]).tolist() == [60_000, 60_007, 60_014, X.shape[1]]
+    assert np.array_equal(layout.to_internal(outside), np.arange(8.0).reshape(2, 4))
+    assert plan.positions(order, X.shape[1])[order].tolist() == [0, 1, 2]
+
+
+def test_data_without_entries_keeps_a_column():
+    block = make_block(sp.csr_array((5, plan.MIN_COLUMNS_TO_DROP)))
+    order = plan.column_order([plan.facts_of(block)], lambda head: plan.count_columns(block, 5))
+    assert len(order) == 1
