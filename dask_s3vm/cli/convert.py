@@ -10,8 +10,8 @@ from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.data import data_options, read_rows
 from dask_s3vm.cli.output import ProgressLine, show
 from dask_s3vm.cli.stopping import format_errors, resumable
+from dask_s3vm.io.folders import split_target
 from dask_s3vm.io.formats import format_of, options_of, write_data
-from dask_s3vm.io.store import split_target
 
 #: Default size of a block of text: its binary form, about half of it, suits a record batch.
 _BLOCKSIZE = "64 MiB"

@@ -17,9 +17,9 @@ import numpy as np
 from dask.base import tokenize
 
 from dask_s3vm.io.errors import DataFileError
+from dask_s3vm.io.folders import Store, split_target
 from dask_s3vm.io.parts import Part, PartFormat, Shape, plain_rows, stored_labels
 from dask_s3vm.io.running import each_as_done, row_blocks
-from dask_s3vm.io.store import Store, split_target
 
 __all__ = ["Progress", "write_parts"]
 
