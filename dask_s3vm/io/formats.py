@@ -18,7 +18,7 @@ from dask_s3vm.io.sources import UrlPath, is_hidden
 
 __all__ = ["FORMATS", "Format", "format_of", "options_of", "read_data", "register", "write_data"]
 
-_COMPRESSED = (".gz", ".bz2")
+_COMPRESSED = (".gz", ".bz2", ".xz")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Format:
     writer : str or None
         ``module:function``, called as ``writer(X, y, path, **options)``.
     compressed : bool
-        Whether ``.gz`` or ``.bz2`` may stand behind the endings.
+        Whether ``.gz``, ``.bz2`` or ``.xz`` may stand behind the endings.
     """
 
     name: str
@@ -87,7 +87,7 @@ register(
         "svmlight / libsvm text",
         (".svm", ".svmlight", ".libsvm", ".txt", ".dat"),
         reader="dask_s3vm.io.svmlight:read_svmlight",
-        writer="dask_s3vm.io.svmlight_write:write_svmlight",
+        writer="dask_s3vm.io.writers:write_svmlight",
         compressed=True,
     )
 )
@@ -96,8 +96,8 @@ register(
         "arrow",
         "Arrow IPC / Feather with list columns",
         (".arrow", ".feather", ".ipc"),
-        reader="dask_s3vm.io.arrow_ipc:read_arrow",
-        writer="dask_s3vm.io.arrow_write:write_arrow",
+        reader="dask_s3vm.io.arrow:read_arrow",
+        writer="dask_s3vm.io.writers:write_arrow",
     )
 )
 register(
@@ -105,8 +105,8 @@ register(
         "parquet",
         "Parquet with list columns",
         (".parquet", ".pq"),
-        reader="dask_s3vm.io.parquet:read_parquet",
-        writer="dask_s3vm.io.arrow_write:write_parquet",
+        reader="dask_s3vm.io.arrow:read_parquet",
+        writer="dask_s3vm.io.writers:write_parquet",
     )
 )
 register(
@@ -115,7 +115,7 @@ register(
         "numpy archives, sparse or dense",
         (".npz",),
         reader="dask_s3vm.io.npz:read_npz_data",
-        writer="dask_s3vm.io.npz_write:write_npz",
+        writer="dask_s3vm.io.writers:write_npz",
     )
 )
 register(
@@ -124,7 +124,7 @@ register(
         "dense numpy matrices, labels in a second file",
         (".npy",),
         reader="dask_s3vm.io.npy:read_npy",
-        writer="dask_s3vm.io.npz_write:write_npy",
+        writer="dask_s3vm.io.writers:write_npy",
     )
 )
 
