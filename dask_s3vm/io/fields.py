@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dask_s3vm.features.table_columns import MISSING
-from dask_s3vm.io.characters import MOST_DIGITS, read_number
-from dask_s3vm.io.decimals import to_float
+from dask_s3vm.io.svmlight_parser import MOST_DIGITS, read_number, to_float
 from dask_s3vm.numerics.compiler import kernel
 
 __all__ = [
