@@ -44,7 +44,7 @@ LAYERS = {
         "_version", "_config", "exceptions", "interrupts", "numerics", "engine", "features", "io",
         "estimators",
     ],
-    "datasets": ["numerics"],
+    "datasets": ["_lazy", "numerics", "io"],
     "plotting": ["parameters"],
     "reports": ["_version", "_config", "parameters", "io", "plotting"],
     "bench": [

@@ -13,10 +13,10 @@ from dask_s3vm.cli.options import COLUMN, Place, add_options
 from dask_s3vm.cli.stopping import BadData
 
 #: Names of formats. `io.formats` has the formats themselves; importing it would slow down `--help`.
-FORMATS = ("arrow", "csv", "kdd99", "letters", "npy", "npz", "parquet", "rcv1", "svmlight")
+FORMATS = ("arrow", "csv", "kdd99", "npy", "npz", "parquet", "rcv1", "svmlight")
 
 #: Formats of tables, whose readers return an encoder too -> function of `dask_s3vm.io`.
-_TABLE_READERS = {"csv": "read_table", "kdd99": "read_kdd99", "letters": "read_letters"}
+_TABLE_READERS = {"csv": "read_table", "kdd99": "read_kdd99"}
 
 #: Option -> parameter of readers, where the names differ.
 _PARAMETERS = {"label_column": "label"}

@@ -142,10 +142,7 @@ register(
     Format("kdd99", "raw KDD Cup 1999 csv", reader="dask_s3vm.io.kdd99:read_kdd99_data"),
 )
 register(
-    Format("rcv1", "LYRL2004 vectors of RCV1-v2", reader="dask_s3vm.io.rcv1:read_rcv1"),
-)
-register(
-    Format("letters", "tables of letters", reader="dask_s3vm.io.letters:read_letters_data"),
+    Format("rcv1", "LYRL2004 vectors of RCV1-v2", reader="dask_s3vm.datasets:read_rcv1"),
 )
 
 
