@@ -11,7 +11,6 @@ _PUBLIC = {
     "load_model": "dask_s3vm.io.models",
     "read_arrow": "dask_s3vm.io.arrow_ipc",
     "read_data": "dask_s3vm.io.formats",
-    "read_kdd99": "dask_s3vm.io.kdd99",
     "read_letters": "dask_s3vm.io.letters",
     "read_npy": "dask_s3vm.io.npy",
     "read_npz": "dask_s3vm.io.npz",

@@ -18,7 +18,7 @@ from dask_s3vm.io.sources import UrlPath, is_hidden
 
 __all__ = ["FORMATS", "Format", "format_of", "options_of", "read_data", "register", "write_data"]
 
-_COMPRESSED = (".gz", ".bz2")
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,14 @@ register(
     )
 )
 register(
-    Format("kdd99", "raw KDD Cup 1999 csv", reader="dask_s3vm.io.kdd99:read_kdd99_data"),
+    Format(
+        "table",
+        "Parquet and Arrow / Feather tables with plain columns",
+        reader="dask_s3vm.io.tables:read_table_data",
+    )
+)
+register(
+    Format("kdd99", "raw KDD Cup 1999 csv", reader="dask_s3vm.datasets._kdd99:read_kdd99_data"),
 )
 register(
     Format("rcv1", "LYRL2004 vectors of RCV1-v2", reader="dask_s3vm.io.rcv1:read_rcv1"),

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from dask_s3vm.features.table_columns import CellError, whole
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.fields import BadRowError, Fields, cut, missing_words, numbers_of
 from dask_s3vm.io.sources import TextFile
-from dask_s3vm.io.table_survey import locate_error
-from dask_s3vm.io.table_text import blocks_of_stream
+from dask_s3vm.io.table_csv import CsvFile, Dialect, read_first_row
 
 __all__ = ["letters_of_text"]
 
@@ -24,47 +25,45 @@ def letters_of_text(
 
     Blocks are cut by bytes, as if rows had 32 of them; all rows have as many letters as the first.
     """
-    n_fields = places = 0
-    for start, text in blocks_of_stream(file, block_rows * _BYTES_PER_ROW):
-        if not n_fields:
-            n_fields = len(text.split(b"\n", 1)[0].split())
-            if n_fields not in (1, 2):
-                raise TableError(
-                    file.name, f"has {n_fields} words, wanted letters and perhaps a label", 1, text
-                )
-        try:
-            fields = cut(text, n_fields, " ")
-        except BadRowError as error:
-            raise locate_error(file, start + error.start, error.reason) from None
-        if not len(fields.starts):
-            continue
-        places = places or int(fields.stops[0, 0] - fields.starts[0, 0])
-        yield _letters(file, fields, places, start), _labels(file, fields, start)
+    first, _ = read_first_row(file)
+    words = first.split()
+    if len(words) not in (1, 2):
+        reason = f"has {len(words)} words, wanted letters and perhaps a label"
+        raise TableError(file.name, reason, 1, first)
+    places = len(words[0])
+    fields = ("letters", "label")[: len(words)]
+    rows = CsvFile(file, fields, (), fields, 0, Dialect(" "))
+    types = {"letters": pa.binary(), "label": pa.int64()}
+    for span in rows.spans(block_rows * _BYTES_PER_ROW):
+        for where, table in rows.tables(span, fields, types, 0):
+            if not table.num_rows:
+                continue
+            try:
+                letters = _letters(whole(table.column("letters")), places)
+                labels = _labels(whole(table.column("label"))) if len(fields) == 2 else None
+            except CellError as error:
+                raise rows.error(where, error) from None
+            yield letters, labels
 
 
-def _letters(file: TextFile, fields: Fields, places: int, start: int) -> np.ndarray:
-    starts, lengths = fields.starts[:, 0], fields.stops[:, 0] - fields.starts[:, 0]
+def _letters(column: pa.Array, places: int) -> np.ndarray:
+    column = column.fill_null(b"")
+    lengths = pc.binary_length(column).to_numpy()
     wrong = lengths != places
     if wrong.any():
         row = int(wrong.argmax())
-        reason = f"has {int(lengths[row])} letters, wanted {places}"
-        raise locate_error(file, start + int(starts[row]), reason)
-    letters = fields.text[starts[:, np.newaxis] + np.arange(places)].astype(np.int16)
+        raise CellError(row, "letters", f"has {int(lengths[row])} letters, wanted {places}")
+    text = b"".join(column.to_pylist())
+    letters = np.frombuffer(text, np.uint8).reshape(-1, places).astype(np.int16)
     codes = letters - np.where(letters >= _FIRST + _CASE, _FIRST + _CASE, _FIRST)
     strange = ((codes < 0) | (codes >= _LETTERS)).any(axis=1)
     if strange.any():
-        row = int(strange.argmax())
-        raise locate_error(file, start + int(starts[row]), "has a character other than A-Z")
+        raise CellError(int(strange.argmax()), "letters", "has a character other than A-Z")
     return codes
 
 
-def _labels(file: TextFile, fields: Fields, start: int) -> np.ndarray | None:
-    if fields.starts.shape[1] == 1:
-        return None
-    numbers, wrong, gap = numbers_of(fields, 1, missing_words())
-    odd = np.flatnonzero(numbers % 1 != 0)
-    bad = [row for row in (wrong, gap, *odd[:1].tolist()) if row >= 0]
-    if bad:
-        place = start + int(fields.starts[min(bad), 0])
-        raise locate_error(file, place, "the label is not a whole number")
-    return numbers.astype(np.int64)
+def _labels(column: pa.Array) -> np.ndarray:
+    if column.null_count:
+        row = int(np.asarray(column.is_null()).argmax())
+        raise CellError(row, "label", "holds nothing, wanted a whole number")
+    return column.to_numpy()

@@ -18,8 +18,8 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from scipy.sparse import csr_array
 
-from dask_s3vm.features import TableEncoder
-from dask_s3vm.features.table_encoder import as_block, warn_of_unknown
+from dask_s3vm.features.table_encoder import TableEncoder, as_block, warn_of_unknown
+from dask_s3vm.features.table_facts import Facts
 from dask_s3vm.io.archive import BROKEN
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.letter_text import letters_of_text
@@ -158,7 +158,7 @@ def _make_encoder(
     words = tuple(str(letter) for letter in range(size))
     names = [str(place) for place in range(places)]
     encoder = TableEncoder(categorical=names, dtype=np.dtype(dtype).name, block=block)
-    encoder.settle(names, [(None, words)] * places)
+    encoder.settle(names, [Facts("category", words=words)] * places)
     encoder.categories_ = [words] * places  # in the order of numbers, not of words
     encoder.reading_ = {"format": "letters", "columns": names}
     return encoder

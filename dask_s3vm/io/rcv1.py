@@ -10,19 +10,20 @@ from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
+import pyarrow as pa
 import sklearn.datasets
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
 
-from dask_s3vm.features.table_encoder import as_block
+from dask_s3vm.features.table_columns import whole, words_of
+from dask_s3vm.features.table_rows import as_block
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.fields import BadRowError, Fields, cut, find_distinct, missing_words, numbers_of
-from dask_s3vm.io.sources import TextFile, UrlPath, find_files
+from dask_s3vm.io.sources import UrlPath, find_files
 from dask_s3vm.io.svmlight import read_svmlight
-from dask_s3vm.io.table_survey import locate_error
-from dask_s3vm.io.table_text import blocks_of_stream
+from dask_s3vm.io.table_csv import CsvFile, Dialect
+from dask_s3vm.io.table_files import WORDS
 
 __all__ = ["fetch_rcv1", "read_rcv1", "read_topics"]
 
@@ -114,16 +115,21 @@ def read_topics(path: str | os.PathLike[str], topic: str) -> tuple[np.ndarray, n
     """
     (file,) = find_files(path)
     wanted = topic.upper()
+    fields = ("topic", "document", "1")
+    rows = CsvFile(file, fields, (), fields, 0, Dialect(" "))
+    types = {"topic": WORDS, "document": pa.int64(), "1": pa.string()}
     every: list[np.ndarray] = []
     members: list[np.ndarray] = []
     names: set[str] = set()
-    for start, text in blocks_of_stream(file, _BLOCK):
-        words, numbers = _topic_rows(file, start, text)
-        starts, stops = words.starts[:, 0], words.stops[:, 0]
-        for row in find_distinct(words.text, starts, stops, 10_000).tolist():
-            names.add(words.word(row, 0))
-        every.append(np.unique(numbers))
-        members.append(numbers[_equals(words, wanted)])
+    for span in rows.spans(_BLOCK):
+        for _, table in rows.tables(span, fields, types, 0):
+            numbers = table.column("document").to_numpy()
+            codes, words = words_of(whole(table.column("topic")))
+            names |= {str(word) for word in words}
+            every.append(np.unique(numbers))
+            members.append(
+                numbers[codes == words.index(wanted)] if wanted in words else numbers[:0]
+            )
     if wanted not in names:
         raise TableError(
             file.name, f"topic {topic!r} does not occur; there are {sorted(names)[:200]}"
@@ -181,33 +187,6 @@ def fetch_rcv1(
     graph = HighLevelGraph({name: layer}, {name: set()})
     X = da.Array(graph, name, chunks=(chunks, (rows.shape[1],)), meta=meta)
     return X, da.from_array(y, chunks=(chunks,))
-
-
-def _topic_rows(file: TextFile, start: int, text: bytes) -> tuple[Fields, np.ndarray]:
-    try:
-        fields = cut(text, 3, " ")
-    except BadRowError as error:
-        reason = f"{error.reason}: topic, document, 1"
-        raise locate_error(file, start + error.start, reason) from None
-    numbers, wrong, gap = numbers_of(fields, 1, missing_words())
-    bad = [row for row in (wrong, gap) if row >= 0]
-    if not bad and (numbers % 1 != 0).any():
-        bad = [int((numbers % 1 != 0).argmax())]
-    if bad:
-        place = start + int(fields.starts[min(bad), 0])
-        raise locate_error(file, place, "the second field is not the number of a document")
-    return fields, numbers.astype(np.int64)
-
-
-def _equals(words: Fields, wanted: str) -> np.ndarray:
-    """Tell which rows are of a topic: the same letters, and as many."""
-    starts, lengths = words.starts[:, 0], words.stops[:, 0] - words.starts[:, 0]
-    letters = np.frombuffer(wanted.encode(), dtype=np.uint8)
-    same = lengths == len(letters)
-    rows = np.flatnonzero(same)
-    found = words.text[starts[rows, np.newaxis] + np.arange(len(letters))]
-    same[rows] = (found == letters).all(axis=1)
-    return same
 
 
 def _is_of_topic(

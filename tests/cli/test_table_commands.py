@@ -91,7 +91,7 @@ def test_positive_labels_and_hidden_ones_of_other_formats(tmp_path):
 
 
 def test_one_command_from_raw_kdd99(tmp_path):
-    from dask_s3vm.io.kdd99 import COLUMNS
+    from dask_s3vm.datasets._kdd99 import COLUMNS
 
     rng = np.random.default_rng(0)
     for name, labels in (("a.gz", ["normal.", "smurf."]), ("b.gz", ["normal.", "saint."])):

@@ -93,7 +93,8 @@ def test_archives_that_are_something_else(tmp_path, arrays, reason):
         ("ABC\nABCD\n", 2, "has 4 letters, wanted 3"),
         ("ABC\n\nA1C\n", 3, "character other than A-Z"),
         ("ABC 1\nABC\n", 2, "1 fields, wanted 2"),
-        ("ABC 1\nABD x\n", 2, "not a whole number"),
+        ("ABC 1\nABD x\n", 2, "column 'label': holds 'x', wanted a number"),
+        ("ABC 1\nABD 1.5\n", 2, "column 'label': holds '1.5', wanted a whole number"),
         ("A B C\n", 1, "has 3 words"),
     ],
 )

@@ -68,7 +68,9 @@ def test_what_is_wrong_is_told(files):
     assert caught.value.line == 8
     assert str(bad) in str(caught.value)
     bad = put("words.qrels", "CCAT 1 1\nCCAT two 1\n")
-    with pytest.raises(TableError, match="not the number of a document") as caught:
+    with pytest.raises(
+        TableError, match="column 'document': holds 'two', wanted a number"
+    ) as caught:
         read_rcv1(vectors, topics=bad)
     assert caught.value.line == 2
     few = put("few.qrels", "CCAT 2286 1\nCCAT 2287 1\nGCAT 26151 1\n")
