@@ -162,7 +162,7 @@ def read_rows(
     **options
         Values of `data_options` or `training_data_options`.
     """
-    from dask_s3vm.io.formats import format_of
+    from dask_s3vm.io.formats import reading_format
 
     n_labels, seed = options.pop("label_rows", None), options.pop("label_seed", None)
     if n_labels is None and seed is not None:
@@ -170,7 +170,7 @@ def read_rows(
     name = options.pop("format", None)
     if name is None and encoder is not None:
         name = (encoder.reading_ or {}).get("format")
-    form = format_of(list(paths), name)
+    form = reading_format(list(paths), name)
     given = _given(options, labels)
     positive = given.get("positive")
     rows = _read(form, paths, given, encoder, labels, unlabeled)

@@ -1,4 +1,4 @@
-"""Tables of mixed columns as sparse rows: scaled numbers, indicators of categories, hashed texts."""
+"""Tables of mixed columns as sparse rows: numbers, indicators of categories, hashed texts."""
 
 from collections.abc import Sequence
 from itertools import groupby

@@ -141,8 +141,9 @@ def moments_of(values: np.ndarray) -> Moments:
     held = values[~np.isnan(values)]
     if held.size == 0:
         return Moments()
-    mean = float(held.mean())
-    squares = float(np.square(held - mean).sum())
+    with np.errstate(over="ignore"):  # beyond 1e154, where no standard deviation is finite
+        mean = float(held.mean())
+        squares = float(np.square(held - mean).sum())
     return Moments(int(held.size), float(held.min()), float(held.max()), mean, squares)
 
 
@@ -196,8 +197,8 @@ def scaling(moments: Moments, scale: str) -> tuple[float, float]:
 
 
 def _inverse(width: float) -> float:
-    """Return 1 / width; 1 for a constant column, or if the inverse is not finite."""
-    return 1.0 / width if width > 0 and math.isfinite(1.0 / width) else 1.0
+    """Return 1 / width; 1 for a constant column, or if one of them is not finite."""
+    return 1.0 / width if 0 < width < math.inf and math.isfinite(1.0 / width) else 1.0
 
 
 def _ranks_of(values: np.ndarray) -> tuple[int, np.ndarray]:

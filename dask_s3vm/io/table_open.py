@@ -14,7 +14,7 @@ from dask_s3vm.io.sources import TextFile, UrlPath, find_files, is_hidden
 from dask_s3vm.io.table_csv import CsvFile, Dialect, read_fields, read_first_row
 from dask_s3vm.io.table_files import ArrowFile, ParquetFile, TableFile
 
-__all__ = ["ENDINGS", "open_tables"]
+__all__ = ["ENDINGS", "has_plain_columns", "open_tables"]
 
 #: Endings of the files of tables, by format.
 ENDINGS = {
@@ -82,6 +82,19 @@ def open_tables(
 
 
 # Files ----------------------------------------------------------------------------------------
+
+
+def has_plain_columns(urlpath: UrlPath, format: str) -> bool:
+    """Tell whether Parquet or Arrow files hold a table, not rows in columns of lists.
+
+    Costs: the schema of the first file is read.
+    """
+    opener = ParquetFile if format == "parquet" else ArrowFile
+    try:
+        types = opener.open(*_find(urlpath, format)[0]).types.values()
+    except TableError:  # which its reader will explain
+        return False
+    return not any(hasattr(type, "value_field") or hasattr(type, "list_size") for type in types)
 
 
 def _find(urlpath: UrlPath, format: str | None) -> list[tuple[TextFile, Partition]]:
