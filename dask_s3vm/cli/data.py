@@ -14,15 +14,12 @@ from dask_s3vm.cli.options import COLUMN, Place, add_options
 from dask_s3vm.cli.stopping import BadData
 
 #: Names of formats. `io.formats` has the formats themselves; importing it would slow down `--help`.
-FORMATS = (
-    "arrow", "csv", "kdd99", "letters", "npy", "npz", "parquet", "rcv1", "svmlight", "table"
-)  # fmt: skip
+FORMATS = ("arrow", "csv", "kdd99", "npy", "npz", "parquet", "rcv1", "svmlight", "table")
 
 #: Formats of tables -> address of a reader that returns an encoder too.
 _TABLE_READERS = {
     "csv": "dask_s3vm.io:read_table",
     "kdd99": "dask_s3vm.datasets:read_kdd99",
-    "letters": "dask_s3vm.io:read_letters",
     "table": "dask_s3vm.io:read_table",
 }
 

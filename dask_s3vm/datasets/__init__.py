@@ -10,9 +10,14 @@ from dask_s3vm.datasets._labels import hide_labels
 from dask_s3vm.datasets._text import make_text
 
 #: Loaded when first used: they import readers of files.
-_READERS = {"read_kdd99": "dask_s3vm.datasets._kdd99"}
+_READERS = {
+    "fetch_rcv1": "dask_s3vm.datasets._rcv1",
+    "read_kdd99": "dask_s3vm.datasets._kdd99",
+    "read_rcv1": "dask_s3vm.datasets._rcv1",
+}
 
 __all__ = [
+    "fetch_rcv1",
     "hide_labels",
     "make_g2c",
     "make_g4c",
@@ -20,6 +25,7 @@ __all__ = [
     "make_moons",
     "make_text",
     "read_kdd99",
+    "read_rcv1",
 ]
 
 __getattr__, _ = lazy_names("dask_s3vm.datasets", _READERS)

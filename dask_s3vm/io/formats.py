@@ -27,7 +27,7 @@ __all__ = [
     "write_data",
 ]
 
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+_COMPRESSED = (".gz", ".bz2", ".xz")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Format:
     writer : str or None
         ``module:function``, called as ``writer(X, y, path, **options)``.
     compressed : bool
-        Whether ``.gz`` or ``.bz2`` may stand behind the endings.
+        Whether ``.gz``, ``.bz2`` or ``.xz`` may stand behind the endings.
     """
 
     name: str
@@ -96,7 +96,7 @@ register(
         "svmlight / libsvm text",
         (".svm", ".svmlight", ".libsvm", ".txt", ".dat"),
         reader="dask_s3vm.io.svmlight:read_svmlight",
-        writer="dask_s3vm.io.svmlight_write:write_svmlight",
+        writer="dask_s3vm.io.writers:write_svmlight",
         compressed=True,
     )
 )
@@ -105,8 +105,8 @@ register(
         "arrow",
         "Arrow IPC / Feather with list columns",
         (".arrow", ".feather", ".ipc"),
-        reader="dask_s3vm.io.arrow_ipc:read_arrow",
-        writer="dask_s3vm.io.arrow_write:write_arrow",
+        reader="dask_s3vm.io.arrow:read_arrow",
+        writer="dask_s3vm.io.writers:write_arrow",
     )
 )
 register(
@@ -114,8 +114,8 @@ register(
         "parquet",
         "Parquet with list columns",
         (".parquet", ".pq"),
-        reader="dask_s3vm.io.parquet:read_parquet",
-        writer="dask_s3vm.io.arrow_write:write_parquet",
+        reader="dask_s3vm.io.arrow:read_parquet",
+        writer="dask_s3vm.io.writers:write_parquet",
     )
 )
 register(
@@ -124,7 +124,7 @@ register(
         "numpy archives, sparse or dense",
         (".npz",),
         reader="dask_s3vm.io.npz:read_npz_data",
-        writer="dask_s3vm.io.npz_write:write_npz",
+        writer="dask_s3vm.io.writers:write_npz",
     )
 )
 register(
@@ -133,7 +133,7 @@ register(
         "dense numpy matrices, labels in a second file",
         (".npy",),
         reader="dask_s3vm.io.npy:read_npy",
-        writer="dask_s3vm.io.npz_write:write_npy",
+        writer="dask_s3vm.io.writers:write_npy",
     )
 )
 
@@ -142,7 +142,7 @@ register(
     Format(
         "csv",
         "csv tables with columns of numbers and of categories",
-        (".csv",),
+        (".csv", ".csv.zst"),
         reader="dask_s3vm.io.tables:read_table_data",
         compressed=True,
     )
@@ -158,10 +158,7 @@ register(
     Format("kdd99", "raw KDD Cup 1999 csv", reader="dask_s3vm.datasets._kdd99:read_kdd99_data"),
 )
 register(
-    Format("rcv1", "LYRL2004 vectors of RCV1-v2", reader="dask_s3vm.io.rcv1:read_rcv1"),
-)
-register(
-    Format("letters", "tables of letters", reader="dask_s3vm.io.letters:read_letters_data"),
+    Format("rcv1", "LYRL2004 vectors of RCV1-v2", reader="dask_s3vm.datasets:read_rcv1"),
 )
 
 

@@ -15,8 +15,8 @@ import scipy.sparse as sp
 
 from dask_s3vm._version import __version__
 from dask_s3vm.estimators._paths import Seeds
-from dask_s3vm.io.archive import write_atomically
 from dask_s3vm.io.encoding import decode, encode
+from dask_s3vm.io.store import replacing
 from dask_s3vm.model_selection._results import Score
 from dask_s3vm.model_selection._run import Piece
 from dask_s3vm.model_selection._splits import Fold, Labeled
@@ -156,7 +156,7 @@ def _compare(saved: dict[str, str], wanted: dict[str, str], folder: Path) -> Non
 
 
 def _write(path: Path, content: bytes) -> None:
-    with write_atomically(path) as stream:
+    with replacing(path) as stream:
         stream.write(content)
 
 

@@ -10,7 +10,8 @@ import sklearn.datasets
 import sparse
 from sklearn.utils import Bunch
 
-from dask_s3vm.io import SvmlightError, TableError, fetch_rcv1, read_data, read_rcv1
+from dask_s3vm.datasets import fetch_rcv1, read_rcv1
+from dask_s3vm.io import SvmlightError, TableError, read_data
 
 VECTORS = {
     "lyrl2004_vectors_train.dat": "2286  864:0.049767 1523:0.044664 47236:0.02\n2287  1:0.5\n",
@@ -68,9 +69,7 @@ def test_what_is_wrong_is_told(files):
     assert caught.value.line == 8
     assert str(bad) in str(caught.value)
     bad = put("words.qrels", "CCAT 1 1\nCCAT two 1\n")
-    with pytest.raises(
-        TableError, match="column 'document': holds 'two', wanted a number"
-    ) as caught:
+    with pytest.raises(TableError, match="not the number of a document") as caught:
         read_rcv1(vectors, topics=bad)
     assert caught.value.line == 2
     few = put("few.qrels", "CCAT 2286 1\nCCAT 2287 1\nGCAT 26151 1\n")

@@ -11,26 +11,23 @@ from typing import Any, Literal
 import dask.array as da
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import sklearn.datasets
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
+from pyarrow import csv
 from scipy.sparse import csr_array
 
-from dask_s3vm.features.table_columns import whole, words_of
-from dask_s3vm.features.table_rows import as_block
+from dask_s3vm.io.blocks import as_block
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.sources import UrlPath, find_files
+from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 from dask_s3vm.io.svmlight import read_svmlight
-from dask_s3vm.io.table_csv import CsvFile, Dialect
-from dask_s3vm.io.table_files import WORDS
 
 __all__ = ["fetch_rcv1", "read_rcv1", "read_topics"]
 
 #: Columns of the LYRL2004 vectors.
 N_FEATURES = 47_236
-
-_BLOCK = 1 << 24
 
 
 def read_rcv1(
@@ -114,28 +111,13 @@ def read_topics(path: str | os.PathLike[str], topic: str) -> tuple[np.ndarray, n
         Which of them are of the topic.
     """
     (file,) = find_files(path)
-    wanted = topic.upper()
-    fields = ("topic", "document", "1")
-    rows = CsvFile(file, fields, (), fields, 0, Dialect(" "))
-    types = {"topic": WORDS, "document": pa.int64(), "1": pa.string()}
-    every: list[np.ndarray] = []
-    members: list[np.ndarray] = []
-    names: set[str] = set()
-    for span in rows.spans(_BLOCK):
-        for _, table in rows.tables(span, fields, types, 0):
-            numbers = table.column("document").to_numpy()
-            codes, words = words_of(whole(table.column("topic")))
-            names |= {str(word) for word in words}
-            every.append(np.unique(numbers))
-            members.append(
-                numbers[codes == words.index(wanted)] if wanted in words else numbers[:0]
-            )
-    if wanted not in names:
-        raise TableError(
-            file.name, f"topic {topic!r} does not occur; there are {sorted(names)[:200]}"
-        )
-    known = np.unique(np.concatenate(every))
-    return known, np.isin(known, np.concatenate(members), assume_unique=False)
+    names, numbers = _topic_rows(file)
+    is_member = pc.equal(names, topic.upper())
+    if not pc.any(is_member).as_py():
+        there = sorted(pc.unique(names).to_pylist())
+        raise TableError(file.name, f"topic {topic!r} does not occur; there are {there[:200]}")
+    known = np.unique(numbers)
+    return known, np.isin(known, numbers[is_member.to_numpy(zero_copy_only=False)])
 
 
 def fetch_rcv1(
@@ -187,6 +169,45 @@ def fetch_rcv1(
     graph = HighLevelGraph({name: layer}, {name: set()})
     X = da.Array(graph, name, chunks=(chunks, (rows.shape[1],)), meta=meta)
     return X, da.from_array(y, chunks=(chunks,))
+
+
+def _topic_rows(file: TextFile) -> tuple[Any, np.ndarray]:
+    """Return topics and numbers of documents of all lines."""
+    wrong: list[Any] = []
+    columns = ["topic", "document", "one"]
+
+    def refuse(row: Any) -> str:
+        wrong.append(row)
+        return "error"
+
+    try:
+        with file.decompressed() as stream:
+            table = csv.read_csv(
+                stream,
+                # Only a single thread can tell line numbers.
+                csv.ReadOptions(column_names=columns, use_threads=False),
+                csv.ParseOptions(
+                    delimiter=" ",
+                    quote_char=False,
+                    ignore_empty_lines=False,
+                    invalid_row_handler=refuse,
+                ),
+                csv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string())),
+            ).combine_chunks()
+    except pa.ArrowInvalid as error:
+        if not wrong:
+            raise TableError(file.name, f"cannot be read: {error}") from error
+        row = wrong[0]
+        reason = f"has {row.actual_columns} fields, wanted 3: topic, document, 1"
+        raise TableError(file.name, reason, row.number, row.text.encode()) from None
+    topics, documents = (table[name].combine_chunks() for name in columns[:2])
+    good = pc.match_substring_regex(documents, r"^[0-9]{1,18}$")
+    if not pc.all(good).as_py():
+        line = pc.index(good, False).as_py()
+        reason = "the second field is not the number of a document"
+        text = f"{topics[line]} {documents[line]}".encode()
+        raise TableError(file.name, reason, line + 1, text)
+    return topics, documents.cast(pa.int64()).to_numpy()
 
 
 def _is_of_topic(
