@@ -349,12 +349,7 @@ def _check_cells(
     if type == pa.float64():
         numbers_of(words, name, null_values)
     elif type is not None and pa.types.is_timestamp(type):
-        for row, word in enumerate(words):
-            try:
-                word.cast(type)
-            except pa.ArrowInvalid:
-                shown = repr(word.as_py()[:40])
-                raise CellError(row, name, f"holds {shown}, wanted a date") from None
+        numbers_of(words, name, null_values, "date")
 
 
 def _is_utf8(raw: bytes) -> bool:
