@@ -12,6 +12,7 @@ from dask_s3vm.datasets._text import make_text
 #: Loaded when first used: they import readers of files.
 _READERS = {
     "fetch_rcv1": "dask_s3vm.datasets._rcv1",
+    "read_kdd99": "dask_s3vm.datasets._kdd99",
     "read_rcv1": "dask_s3vm.datasets._rcv1",
 }
 
@@ -23,6 +24,7 @@ __all__ = [
     "make_intrusion",
     "make_moons",
     "make_text",
+    "read_kdd99",
     "read_rcv1",
 ]
 

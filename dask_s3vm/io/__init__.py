@@ -10,7 +10,6 @@ _PUBLIC = {
     "load_model": "dask_s3vm.io.models",
     "read_arrow": "dask_s3vm.io.arrow",
     "read_data": "dask_s3vm.io.formats",
-    "read_kdd99": "dask_s3vm.io.kdd99",
     "read_npy": "dask_s3vm.io.npy",
     "read_npz": "dask_s3vm.io.npz",
     "read_parquet": "dask_s3vm.io.arrow",

@@ -16,7 +16,16 @@ from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.io.sources import UrlPath, is_hidden
 
-__all__ = ["FORMATS", "Format", "format_of", "options_of", "read_data", "register", "write_data"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "format_of",
+    "options_of",
+    "read_data",
+    "reading_format",
+    "register",
+    "write_data",
+]
 
 _COMPRESSED = (".gz", ".bz2", ".xz")
 
@@ -133,13 +142,20 @@ register(
     Format(
         "csv",
         "csv tables with columns of numbers and of categories",
-        (".csv",),
+        (".csv", ".csv.zst"),
         reader="dask_s3vm.io.tables:read_table_data",
         compressed=True,
     )
 )
 register(
-    Format("kdd99", "raw KDD Cup 1999 csv", reader="dask_s3vm.io.kdd99:read_kdd99_data"),
+    Format(
+        "table",
+        "Parquet and Arrow / Feather tables with plain columns",
+        reader="dask_s3vm.io.tables:read_table_data",
+    )
+)
+register(
+    Format("kdd99", "raw KDD Cup 1999 csv", reader="dask_s3vm.datasets._kdd99:read_kdd99_data"),
 )
 register(
     Format("rcv1", "LYRL2004 vectors of RCV1-v2", reader="dask_s3vm.datasets:read_rcv1"),
@@ -178,6 +194,20 @@ def format_of(urlpath: UrlPath, format: str | None = None) -> Format:
     return FORMATS[next(iter(found))]
 
 
+def reading_format(urlpath: UrlPath, format: str | None = None) -> Format:
+    """Return the format that files are to be read as; see `format_of`.
+
+    The schema of Parquet and Arrow files tells whether they hold rows, in columns of lists, or a
+    table with plain columns.
+    """
+    form = format_of(urlpath, format)
+    if form.name in ("arrow", "parquet"):
+        from dask_s3vm.io.table_open import has_plain_columns
+
+        return FORMATS["table"] if has_plain_columns(urlpath, form.name) else form
+    return form
+
+
 def options_of(function: Callable[..., Any]) -> frozenset[str]:
     """Return the names of the options of a reader or writer: its keyword-only parameters."""
     parameters = inspect.signature(function).parameters.values()
@@ -211,7 +241,7 @@ def read_data(urlpath: UrlPath, *, format: str | None = None, **options: Any) ->
     FileNotFoundError
         If a file does not exist.
     """
-    form = format_of(urlpath, format)
+    form = reading_format(urlpath, format)
     reader = form.load("reader")
     _check_options(form, reader, options, urlpath)
     return reader(urlpath, **options)
@@ -266,7 +296,7 @@ def _formats_at(path: str) -> Iterable[Format]:
             f"({', '.join(more)} perhaps with {' or '.join(_COMPRESSED)} behind it), "
             f"or a format, one of {sorted(FORMATS)}"
         )
-    names = [name for name in fs.ls(inner, detail=False) if not is_hidden(name)]
+    names = [name for name in fs.find(inner) if not is_hidden(name)]
     return [form for name in names if (form := _by_name(name)) is not None]
 
 
