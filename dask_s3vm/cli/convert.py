@@ -9,9 +9,9 @@ import click
 from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.data import data_options, read_rows
 from dask_s3vm.cli.output import ProgressLine, show
-from dask_s3vm.cli.stopping import format_errors, resumable
+from dask_s3vm.cli.stopping import format_errors
 from dask_s3vm.io.formats import format_of, options_of, write_data
-from dask_s3vm.io.store import split_target
+from dask_s3vm.io.store import exists
 
 #: Default size of a block of text: its binary form, about half of it, suits a record batch.
 _BLOCKSIZE = "64 MiB"
@@ -55,16 +55,13 @@ def convert(
     """Write the rows of DATA (files, globs, folders) to OUTPUT, in another format.
 
     If OUTPUT ends with a slash it is a folder with one file per block. OUTPUT appears when it is
-    complete. After an interruption, the same command resumes: finished parts are saved in
-    .OUTPUT.partial next to OUTPUT.
+    complete.
     """
     began = time.perf_counter()
     where = {field.name: given.pop(field.name) for field in fields(ClusterOptions)}
-    stopping = resumable(lambda: True, "run the same command again to resume")
-    with format_errors(), stopping, ProgressLine("converting", quiet) as progress:
+    with format_errors(), ProgressLine("converting", quiet) as progress:
         target = format_of(output.rstrip("/"), to_format)
-        home, name = split_target(output)
-        if home.exists(name) and not overwrite:
+        if exists(output.rstrip("/")) and not overwrite:
             raise FileExistsError(f"{output} exists already; add --overwrite to replace it")
         source = format_of(list(data), given.get("format"))
         reading, writing = _own_options(source, target, known_labels, unlabeled)

@@ -1,5 +1,6 @@
 """Options that describe the input files, and reading the rows and labels of these files."""
 
+import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,10 +14,14 @@ from dask_s3vm.cli.options import COLUMN, Place, add_options
 from dask_s3vm.cli.stopping import BadData
 
 #: Names of formats. `io.formats` has the formats themselves; importing it would slow down `--help`.
-FORMATS = ("arrow", "csv", "kdd99", "letters", "npy", "npz", "parquet", "rcv1", "svmlight")
+FORMATS = ("arrow", "csv", "kdd99", "npy", "npz", "parquet", "rcv1", "svmlight", "table")
 
-#: Formats of tables, whose readers return an encoder too -> function of `dask_s3vm.io`.
-_TABLE_READERS = {"csv": "read_table", "kdd99": "read_kdd99", "letters": "read_letters"}
+#: Formats of tables -> address of a reader that returns an encoder too.
+_TABLE_READERS = {
+    "csv": "dask_s3vm.io:read_table",
+    "kdd99": "dask_s3vm.datasets:read_kdd99",
+    "table": "dask_s3vm.io:read_table",
+}
 
 #: Option -> parameter of readers, where the names differ.
 _PARAMETERS = {"label_column": "label"}
@@ -154,7 +159,7 @@ def read_rows(
     **options
         Values of `data_options` or `training_data_options`.
     """
-    from dask_s3vm.io.formats import format_of
+    from dask_s3vm.io.formats import reading_format
 
     n_labels, seed = options.pop("label_rows", None), options.pop("label_seed", None)
     if n_labels is None and seed is not None:
@@ -162,7 +167,7 @@ def read_rows(
     name = options.pop("format", None)
     if name is None and encoder is not None:
         name = (encoder.reading_ or {}).get("format")
-    form = format_of(list(paths), name)
+    form = reading_format(list(paths), name)
     given = _given(options, labels)
     positive = given.get("positive")
     rows = _read(form, paths, given, encoder, labels, unlabeled)
@@ -281,18 +286,19 @@ def _read(
     form: Any, paths: tuple[str, ...], given: dict[str, Any], encoder: Any, labels: bool, mark: Any
 ) -> Rows:
     """Call the reader of a format; an option that the reader does not have is refused."""
-    import dask_s3vm.io
     from dask_s3vm.io.formats import options_of
 
     is_table = form.name in _TABLE_READERS
-    reader: Any = (
-        getattr(dask_s3vm.io, _TABLE_READERS[form.name]) if is_table else form.load("reader")
-    )
+    if is_table:
+        module, _, function = _TABLE_READERS[form.name].partition(":")
+        reader: Any = getattr(importlib.import_module(module), function)
+    else:
+        reader = form.load("reader")
     known = options_of(reader)
     if "known_labels" in given and "classes" in known:
         given["classes"] = [str(word) for word in given.pop("known_labels")]
     for name in given:
-        fixed = name == "label" and form.name != "csv" and given[name] is not False
+        fixed = name == "label" and form.name not in ("csv", "table") and given[name] is not False
         if fixed or (name not in known and name != "positive"):
             option = {new: old for old, new in _PARAMETERS.items()}.get(name, name)
             raise click.UsageError(

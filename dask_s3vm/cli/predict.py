@@ -5,10 +5,9 @@
 """
 
 import csv
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Protocol
+from typing import IO, Any, Protocol
 
 import click
 import numpy as np
@@ -17,7 +16,7 @@ from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
 from dask_s3vm.cli.data import data_options, rows_for, split_options
 from dask_s3vm.cli.output import Row, show
 from dask_s3vm.cli.stopping import BadData, format_errors
-from dask_s3vm.io.archive import write_atomically
+from dask_s3vm.io.store import replacing
 
 #: Endings of the names of files that `open_found` can write.
 ENDINGS = (".csv", ".npy")
@@ -135,15 +134,14 @@ def open_found(path: str, classes: np.ndarray) -> Iterator[Sink]:
     for each class. An npy file has the same as a structured array, with one field `decision` of k
     numbers for k > 2 classes.
     """
-    with write_atomically(path) as stream:
-        if path.lower().endswith(".npy"):
+    is_array = path.lower().endswith(".npy")
+    with replacing(path, "wb" if is_array else "w") as stream:
+        if is_array:
             sink = _NpySink(stream, classes)
             yield sink
             sink.finish()
         else:
-            text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
-            yield _CsvSink(text, classes)
-            text.detach()  # flushes the text; `write_atomically` closes the stream
+            yield _CsvSink(stream, classes)
 
 
 class _CsvSink:
@@ -161,7 +159,7 @@ class _CsvSink:
 
 
 class _NpySink:
-    def __init__(self, stream: BinaryIO, classes: np.ndarray) -> None:
+    def __init__(self, stream: IO[bytes], classes: np.ndarray) -> None:
         self.n_rows = 0
         self._stream = stream
         decision = ("decision", "<f8", (len(classes),)) if len(classes) > 2 else ("decision", "<f8")

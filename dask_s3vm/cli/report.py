@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from dask_s3vm.cli.stopping import Interrupted, format_errors
+from dask_s3vm.io.store import join_url
 from dask_s3vm.reports import record as records
 from dask_s3vm.reports.record import Ending, RunRecord
 
@@ -36,14 +37,14 @@ def report(directory: str, output: str | None) -> None:
 
     The page is a single HTML file that opens without a network connection.
     """
-    from dask_s3vm.io.archive import write_atomically
+    from dask_s3vm.io.store import replacing
     from dask_s3vm.reports.page import make_page
 
     with format_errors():
         facts, history, config = records.read_record(directory)
         page = make_page(facts, history, config, pictures_of(Path(directory), facts, history))
         target = output or str(Path(directory) / "report.html")
-        with write_atomically(target) as stream:
+        with replacing(target) as stream:
             stream.write(page.encode("utf-8", "replace"))
     click.echo(target)
 
@@ -97,7 +98,9 @@ def performance_report(client: Any, record: RunRecord) -> Iterator[None]:
         return
     import distributed
 
-    report = distributed.performance_report(str(record.directory / PERFORMANCE_FILE), mode="inline")
+    report = distributed.performance_report(
+        join_url(record.directory, PERFORMANCE_FILE), mode="inline"
+    )
     report.__enter__()
     try:
         yield

@@ -10,10 +10,9 @@ import io
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from html import escape
-from pathlib import Path
 from typing import Any
 
-from dask_s3vm.io.archive import write_atomically
+from dask_s3vm.io.store import Url, join_url, make_folder, replacing
 from dask_s3vm.parameters.methods import METHODS
 from dask_s3vm.plotting import plot_annealing, plot_objective, plot_output_counts, plot_switches
 
@@ -325,11 +324,11 @@ def to_svg(figure: Any) -> bytes:
     return stream.getvalue()
 
 
-def save_figures(figures: Mapping[str, Any], folder: Path) -> None:
+def save_figures(figures: Mapping[str, Any], folder: Url) -> None:
     """Write figures to a folder, as PNG and SVG."""
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     for name, figure in figures.items():
-        with write_atomically(folder / f"{name}.svg") as stream:
+        with replacing(join_url(folder, f"{name}.svg")) as stream:
             stream.write(to_svg(figure))
-        with write_atomically(folder / f"{name}.png") as stream:
+        with replacing(join_url(folder, f"{name}.png")) as stream:
             figure.savefig(stream, format="png", dpi=150)
