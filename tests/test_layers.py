@@ -36,8 +36,8 @@ LAYERS = {
     ],
     "checkpoints": ["_version", "exceptions", "kernels", "engine", "methods", "io"],
     "estimators": [
-        "_config", "exceptions", "parameters", "interrupts", "numerics", "engine", "methods",
-        "features", "prediction", "checkpoints",
+        "_config", "exceptions", "parameters", "interrupts", "numerics", "engine", "problems",
+        "methods", "features", "prediction", "checkpoints",
     ],
     "baselines": ["features", "estimators"],
     "model_selection": [
