@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from dask_s3vm.estimators import RLSC
 from dask_s3vm.estimators._rows import as_array, find_classes, plain_labels
 from dask_s3vm.features.kernel_columns import all_rows
-from dask_s3vm.features.landmarks import plain_rows
+from dask_s3vm.features.landmarks import narrow_rows
 
 __all__ = ["BASELINES", "ScoredSVC", "SupervisedClassifier", "TransductiveClassifier", "baseline"]
 
@@ -151,7 +151,7 @@ class ScoredSVC(SVC):
 
 def _in_memory(X: Any) -> Any:
     """Gather rows in this process, as an ndarray or csr_array."""
-    return plain_rows(all_rows(as_array(X)))
+    return narrow_rows(all_rows(as_array(X)))
 
 
 def _svm(unlabeled: Any = -1, **params: Any) -> Any:

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import dask
 import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 
 from dask_s3vm import _config
+from dask_s3vm.engine.containers import plain_rows
+from dask_s3vm.kernels.rows import check_finite
 
 if TYPE_CHECKING:
     from dask_s3vm.features import KernelMap
@@ -44,7 +47,7 @@ class LinearOutputs:
         X = self._rows_to_predict(X)
         model = (self.coef_, self.intercept_, getattr(self, "kernel_map_", None))
         if not isinstance(X, da.Array):
-            return _outputs(X, model, _config.local_threads())
+            return _outputs(checked_rows(X), model, _config.local_threads())
         k = len(self.coef_)
         shape: dict[str, Any] = (
             {"drop_axis": 1, "meta": np.empty(0)}
@@ -120,7 +123,39 @@ def _outputs(X: Any, model: Model, threads: int) -> np.ndarray:
     return kernel_map.product(X, weights, threads) + bias
 
 
-def _outputs_of_block(block: Any, model: Model) -> np.ndarray:
-    if hasattr(block, "to_scipy_sparse"):
-        block = block.to_scipy_sparse()
-    return _outputs(block, model, threads=1)
+def _outputs_of_block(block: Any, model: Model, block_info: Any = None) -> np.ndarray:
+    return _outputs(checked_rows(block, _first_row(block_info)), model, threads=1)
+
+
+def _first_row(block_info: Any) -> int | None:
+    """Number of the first row of a block; None if dask does not know the sizes of chunks."""
+    start = block_info[0]["array-location"][0][0] if block_info else None
+    return None if start is None or np.isnan(start) else int(start)
+
+
+def checked_rows(block: Any, start: int | None = 0) -> Any:
+    """Return rows to predict as an ndarray or csr_array; refuse NaN, infinity and masks.
+
+    `start` is the number of the first row, None if unknown: rows are then counted in the block.
+    """
+    rows = plain_rows(block)
+    if rows.dtype.kind not in "fiub":
+        raise TypeError(f"X has dtype {rows.dtype}; wanted real numbers")
+    try:
+        check_finite(rows.data if sp.issparse(rows) else rows)
+    except ValueError as error:
+        raise ValueError(f"{error}: {_bad_rows(rows, start)}") from None
+    return rows
+
+
+def _bad_rows(rows: Any, start: int | None) -> str:
+    """Name the rows with NaN or infinity."""
+    if sp.issparse(rows):
+        bad = np.searchsorted(rows.indptr, np.flatnonzero(~np.isfinite(rows.data)), "right") - 1
+        bad = np.unique(bad)
+    else:
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    named = ", ".join(str(int(row) + (start or 0)) for row in bad[:5])
+    more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
+    place = " of a block" if start is None else ""
+    return f"row{'s' if len(bad) > 1 else ''} {named}{more}{place} (from 0)"

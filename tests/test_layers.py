@@ -29,7 +29,7 @@ LAYERS = {
         "interrupts", "parameters", "numerics", "engine", "solvers", "problems",
     ],
     "features": ["_config", "exceptions", "interrupts", "numerics", "kernels", "engine"],
-    "prediction": ["_config", "features"],
+    "prediction": ["_config", "kernels", "engine", "features"],
     "io": [
         "_lazy", "_config", "parameters", "interrupts", "numerics", "engine", "features",
         "prediction",

@@ -9,7 +9,7 @@ import numpy as np
 from dask_s3vm.estimators._base import FitRows, LinearS3VM, Seeds, Solver, fit_path
 from dask_s3vm.estimators._linear import LinearModel
 from dask_s3vm.features import KernelMap, fit_kernel_map
-from dask_s3vm.features.landmarks import plain_rows
+from dask_s3vm.features.landmarks import narrow_rows
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import BinaryTask, Start
 from dask_s3vm.methods.restarts import SearchSettings
@@ -67,7 +67,7 @@ class LeastSquaresModel(LeastSquaresKernel, LinearModel):
 
 def _has_graded_columns(rows: Any) -> bool:
     """Whether products of rows lose the small columns; those of columns do not."""
-    rows = plain_rows(rows)
+    rows = narrow_rows(rows)
     squares = np.asarray((rows * rows).sum(axis=0), dtype=np.float64) / rows.shape[0]
     means = np.asarray(rows.mean(axis=0, dtype=np.float64))
     return is_graded(squares, squares - np.square(means))

@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from dask_s3vm.engine.blocks import as_labels
+from dask_s3vm.engine.containers import checkable, refuse_masked
 from dask_s3vm.engine.ingest import ingest, is_dask
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.sources import Source
@@ -79,11 +80,12 @@ def take_in(
         )
     X, y, sample_weight = as_array(X), as_array(y), as_array(sample_weight)
     if y is not None and not is_dask(y):
+        refuse_masked(y, "y")
         y = column_or_1d(y, warn=True)
     if sample_weight is not None and not is_dask(sample_weight):
         sample_weight = _weights_in_memory(sample_weight, X)
     if not is_dask(X):
-        X = validate_data(estimator, _scipy_of_sparse(X), accept_sparse="csr", dtype=_FLOATS)
+        X = validate_data(estimator, checkable(X), accept_sparse="csr", dtype=_FLOATS)
         kernel_map = find_map(X)
         features = None if kernel_map is None else FeatureBlocks(kernel_map, X.dtype)
         return ingest(X, y, sample_weight, features), kernel_map
@@ -104,7 +106,7 @@ def rows_to_predict(estimator: BaseEstimator, X: Any) -> Any:
     check_is_fitted(estimator)
     X = as_array(X)
     if not is_dask(X):
-        X = _scipy_of_sparse(X)
+        X = checkable(X)
         return validate_data(estimator, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
     if X.ndim != 2 or X.shape[1] != estimator.n_features_in_:
         raise ValueError(
@@ -129,19 +131,9 @@ def plain_labels(y: Any) -> np.ndarray:
     return as_labels(column_or_1d(y.compute() if is_dask(y) else y, warn=True))
 
 
-def _scipy_of_sparse(X: Any) -> Any:
-    """scikit-learn knows scipy's sparse arrays only."""
-    if type(X).__module__.split(".")[0] != "sparse":
-        return X
-    if X.ndim != 2:
-        raise ValueError(f"X must be 2-dimensional, got {X.ndim} dimension(s)")
-    if X.fill_value != 0:
-        raise ValueError(f"X is a sparse array with fill_value {X.fill_value}; wanted 0")
-    return X.to_scipy_sparse().tocsr()
-
-
 def _weights_in_memory(sample_weight: Any, X: Any) -> np.ndarray:
     """Return weights as an array; a number stands for that weight on every row."""
+    refuse_masked(sample_weight, "sample_weight")
     sample_weight = np.asarray(sample_weight)
     if sample_weight.ndim == 0:
         if is_dask(X):

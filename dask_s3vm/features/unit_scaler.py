@@ -9,8 +9,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dask_s3vm.engine.computing import compute_all
+from dask_s3vm.engine.containers import checkable
 from dask_s3vm.engine.ingest import is_dask
-from dask_s3vm.features.landmarks import one_column_block, plain_rows, range_of
+from dask_s3vm.features.landmarks import narrow_rows, one_column_block, range_of
 from dask_s3vm.interrupts import interruptible
 
 _FLOATS = [np.float64, np.float32]
@@ -59,7 +60,7 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
         else:
-            X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS)
+            X = validate_data(self, checkable(X), accept_sparse="csr", dtype=_FLOATS)
             facts = (_facts_of(X),)
         ranges = [pair for pair, _ in facts if pair is not None]
         if not ranges:
@@ -81,7 +82,7 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Scale rows: numpy or scipy.sparse as X is; a lazy dask array if X is one."""
         check_is_fitted(self)
         if not is_dask(X):
-            X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
+            X = validate_data(self, checkable(X), accept_sparse="csr", dtype=_FLOATS, reset=False)
             return _scaled(X, self.offset_, self.scale_)
         X = one_column_block(X)
         if X.shape[1] != self.n_features_in_:
@@ -105,12 +106,12 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 def _facts_of(block: Any) -> tuple[Any, bool]:
     """Return the column ranges, None if there are no rows, and whether the rows are sparse."""
-    rows = plain_rows(block)
+    rows = narrow_rows(block)
     return range_of(rows) if rows.shape[0] else None, sp.issparse(rows)
 
 
 def _scaled_block(block: Any, offset: np.ndarray, scale: np.ndarray) -> Any:
-    return _scaled(plain_rows(block), offset, scale)
+    return _scaled(narrow_rows(block), offset, scale)
 
 
 def _scaled(rows: Any, offset: np.ndarray, scale: np.ndarray) -> Any:
