@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from dask_s3vm import _config
 from dask_s3vm.engine.containers import plain_rows
+from dask_s3vm.frames import is_pandas_frame, like_frame, rows_for
 from dask_s3vm.kernels.rows import check_finite
 
 if TYPE_CHECKING:
@@ -37,12 +38,13 @@ class LinearOutputs:
 
         Parameters
         ----------
-        X : array of shape (n, d): numpy, scipy.sparse, sparse, or dask
+        X : array of shape (n, d): numpy, scipy.sparse, sparse, or dask; or a frame
+            Columns of a frame are put in the order of training; other names are an error.
 
         Returns
         -------
         array of shape (n,) for one row of weights (two classes: positive for `classes_[1]`), (n, k)
-        for more. A dask array, not yet computed, if X is one.
+        for more. A dask array, not yet computed, if X is lazy.
         """
         X = self._rows_to_predict(X)
         model = (self.coef_, self.intercept_, getattr(self, "kernel_map_", None))
@@ -60,6 +62,9 @@ class LinearOutputs:
 
     def _rows_to_predict(self, X: Any) -> Any:
         """Check the rows to predict; rechunk a dask array to whole rows."""
+        X = rows_for(self, X)
+        if is_pandas_frame(X):
+            X = X.to_numpy(dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has shape {X.shape}, but {type(self).__name__} was trained on "
@@ -74,18 +79,22 @@ class LinearClasses(LinearOutputs):
     classes_: np.ndarray
 
     def predict(self, X: Any) -> Any:
-        """Return the class of each row, (n,), lazy if X is a dask array."""
+        """Return the class of each row, (n,), lazy if X is.
+
+        For a DataFrame of pandas or dask it is a series with the index of X.
+        """
         outputs = self.decision_function(X)
         if not isinstance(outputs, da.Array):
-            return classes_of(outputs, self.classes_)
+            return like_frame(classes_of(outputs, self.classes_), X)
         more = {"drop_axis": 1} if outputs.ndim == 2 else {}
-        return outputs.map_blocks(
+        classes = outputs.map_blocks(
             classes_of,
             classes=self.classes_,
             dtype=self.classes_.dtype,
             meta=self.classes_[:0],
             **more,
         )
+        return like_frame(classes, X)
 
 
 class Predictor(LinearClasses):

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from dask_s3vm.engine.containers import check_size, plain_rows, refuse_masked
 from dask_s3vm.engine.mapped import MappedRows, mapped_rows
 from dask_s3vm.kernels.rows import CSR, MAX_ENTRIES, Rows, check_finite
+from dask_s3vm.labels import as_labels
 
 #: Largest sample weight: the costs of rows that weigh more are lost beside it, or overflow.
 MAX_WEIGHT = 1e20
@@ -54,7 +55,7 @@ def make_block(
     return Block(
         rows,
         n_features,
-        None if labels is None else as_labels(labels),
+        None if labels is None else _labels_of_block(labels),
         None if weights is None else as_weights(weights),
     )
 
@@ -68,46 +69,9 @@ def canonical_rows(X: Any, narrow: bool = True) -> tuple[Rows, int]:
     return frozen(aligned(matrix)), matrix.shape[1]
 
 
-def as_labels(labels: Any) -> np.ndarray:
-    """Check labels: 1-dimensional, whole numbers or strings; objects become one or the other."""
-    labels = np.asarray(labels)
-    if labels.ndim != 1:
-        raise ValueError(f"y must be 1-dimensional, got shape {labels.shape}")
-    if labels.dtype.kind == "O":
-        labels = _of_objects(labels)
-    if labels.dtype.kind not in "biufUS":
-        raise TypeError(f"y has dtype {labels.dtype}; wanted class labels, integers or strings")
-    if labels.dtype.kind == "f":
-        if not np.all(np.isfinite(labels)):
-            raise ValueError(
-                "Input y contains NaN or infinity; wanted class labels, and the value `unlabeled` "
-                "for rows without a label"
-            )
-        fractions = labels != np.floor(labels)
-        if fractions.any():
-            raise ValueError(
-                f"Unknown label type: y has values such as {labels[fractions][0]}; wanted class "
-                "labels, integers or strings"
-            )
-    return labels
-
-
-def _of_objects(labels: np.ndarray) -> np.ndarray:
-    """Convert objects to numbers if all are numbers, else to strings.
-
-    Among strings, integers are allowed too: the value `unlabeled` may be one.
-    """
-    if all(isinstance(label, (int, np.integer)) for label in labels):
-        return labels.astype(np.int64)
-    if all(isinstance(label, (float, np.floating, int, np.integer)) for label in labels):
-        return labels.astype(np.float64)
-    for label in labels:
-        if not isinstance(label, (str, int, np.integer)):
-            raise ValueError(
-                f"y has {label!r} of type {type(label).__name__} among its labels; wanted integers "
-                "or strings, and the value `unlabeled` for rows without a label"
-            )
-    return labels.astype(str)
+def _labels_of_block(labels: Any) -> np.ndarray:
+    refuse_masked(labels, "y")
+    return as_labels(labels)
 
 
 def as_weights(weights: Any) -> np.ndarray:
