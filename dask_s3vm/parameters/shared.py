@@ -6,7 +6,7 @@ something else is meant, also the description. Tests hold the list of these.
 
 import os
 from collections.abc import Callable, Iterable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from dask_s3vm.parameters.fields import (
@@ -117,11 +117,11 @@ class LabelParameters:
     """How labels are read."""
 
     unlabeled: float | str | None = parameter(
-        "int, float, str or None",
+        "int, str, NaN or None",
         'Mark of rows without a label; None if there is no mark. "auto": -1 among whole numbers, '
         'NaN among numbers that have it, "" (None, NA, NaN) among strings; y of -1, 0 and +1 is '
         "refused if 0 is more frequent than -1, because it may be the mark.",
-        [Real, str, None],
+        [Integral, "nan", str, None],
         default="auto",
     )
 
