@@ -12,6 +12,7 @@ import numpy as np
 from dask_s3vm.cli.methods import mark_of
 from dask_s3vm.cli.options import COLUMN, Place, add_options
 from dask_s3vm.cli.stopping import BadData
+from dask_s3vm.labels import AUTO, mark_for
 
 #: Names of formats. `io.formats` has the formats themselves; importing it would slow down `--help`.
 FORMATS = ("arrow", "csv", "kdd99", "npy", "npz", "parquet", "rcv1", "svmlight", "table")
@@ -188,8 +189,13 @@ def rows_for(
     if encoder is None and options.get("n_features") is None:
         is_text = format_of(list(paths), options.get("format")).name in ("svmlight", "rcv1")
         options = options | {"n_features": estimator.n_features_in_ if is_text else None}
-    mark = getattr(estimator, "unlabeled", -1)
+    mark = mark_in_files(getattr(estimator, "unlabeled", AUTO))
     return read_rows(paths, encoder=encoder, labels=labels, unlabeled=mark, **options)
+
+
+def mark_in_files(unlabeled: Any) -> Any:
+    """The mark that readers write for labels that are missing: -1 where the type of y decides."""
+    return mark_for(np.dtype(np.int64), unlabeled)
 
 
 def column_of(labels: str | None) -> str | None:

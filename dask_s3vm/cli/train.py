@@ -14,6 +14,7 @@ from dask_s3vm.cli.data import (
     check_label_options,
     check_length,
     column_of,
+    mark_in_files,
     read_rows,
     separate_labels,
     training_data_options,
@@ -188,7 +189,7 @@ class _Run:
         column = column_of(chosen["labels"])
         if column is not None:
             options["label_column"] = column
-        mark = self._estimator.unlabeled
+        mark = mark_in_files(self._estimator.unlabeled)
         rows = read_rows(self._data, labels=y_apart is None, unlabeled=mark, **options)
         if y_apart is not None:
             check_length(y_apart, rows.X.shape[0], chosen["labels"])
