@@ -23,7 +23,15 @@ from fsspec.core import OpenFile  # type: ignore[import-untyped]
 from dask_s3vm.features.table_columns import CellError, numbers_of, whole
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import TextFile, split_evenly
-from dask_s3vm.io.table_files import BROKEN, WORDS, Span, TableFile, Types, told_cell
+from dask_s3vm.io.table_files import (
+    BROKEN,
+    WORDS,
+    Span,
+    TableFile,
+    Types,
+    compute_now,
+    told_cell,
+)
 
 __all__ = ["CsvFile", "Dialect", "read_fields", "read_first_row"]
 
@@ -99,7 +107,7 @@ class CsvFile(TableFile):
             return [blocksize]
         ranges = split_evenly(self.file.size, blocksize)
         count = dask.delayed(self._count_quotes, pure=False)
-        counts = dask.compute(*(count(*span) for span in ranges))
+        counts = compute_now([count(*span) for span in ranges])
         before = np.cumsum([0, *counts])[:-1] % 2 == 1
         return [(*span, bool(inside)) for span, inside in zip(ranges, before, strict=True)]
 
