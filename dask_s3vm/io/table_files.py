@@ -226,10 +226,14 @@ def _all_names(
     file: TextFile, schema: pa.Schema, partition: tuple[tuple[str, Any], ...]
 ) -> tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]:
     """Return the columns of a file and of its folders; the file's own take precedence."""
-    if twice := sorted({name for name in schema.names if schema.names.count(name) > 1}):
+    try:
+        names = schema.names
+    except UnicodeDecodeError as error:
+        raise TableError(file.name, f"has a column name that is not UTF-8: {error}") from error
+    if twice := sorted({name for name in names if names.count(name) > 1}):
         raise TableError(file.name, f"has more than one column {twice[:5]}")
-    added = tuple((name, value) for name, value in partition if name not in schema.names)
-    return (*schema.names, *(name for name, _ in added)), added
+    added = tuple((name, value) for name, value in partition if name not in names)
+    return (*names, *(name for name, _ in added)), added
 
 
 def compute_now(lazy: Sequence[Any]) -> tuple[Any, ...]:
