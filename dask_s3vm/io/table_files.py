@@ -11,15 +11,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import dask
+import dask.threaded
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
+from dask_s3vm.engine.computing import current_client
 from dask_s3vm.features.table_columns import CellError
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import TextFile
 
-__all__ = ["BROKEN", "WORDS", "ArrowFile", "ParquetFile", "Span", "TableFile", "Types", "told_cell"]
+__all__ = [
+    "BROKEN",
+    "WORDS",
+    "ArrowFile",
+    "ParquetFile",
+    "Span",
+    "TableFile",
+    "Types",
+    "compute_now",
+    "told_cell",
+]
 
 #: From where to where: bytes of a csv file, row groups or record batches of others.
 Span = tuple[int, int]
@@ -213,10 +226,24 @@ def _all_names(
     file: TextFile, schema: pa.Schema, partition: tuple[tuple[str, Any], ...]
 ) -> tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]:
     """Return the columns of a file and of its folders; the file's own take precedence."""
-    if twice := sorted({name for name in schema.names if schema.names.count(name) > 1}):
+    try:
+        names = schema.names
+    except UnicodeDecodeError as error:
+        raise TableError(file.name, f"has a column name that is not UTF-8: {error}") from error
+    if twice := sorted({name for name in names if names.count(name) > 1}):
         raise TableError(file.name, f"has more than one column {twice[:5]}")
-    added = tuple((name, value) for name, value in partition if name not in schema.names)
-    return (*schema.names, *(name for name, _ in added)), added
+    added = tuple((name, value) for name, value in partition if name not in names)
+    return (*names, *(name for name, _ in added)), added
+
+
+def compute_now(lazy: Sequence[Any]) -> tuple[Any, ...]:
+    """As `dask.compute` on the user's scheduler.
+
+    Without one it runs threads, as dask would import `distributed` to find out: that takes longer
+    than reading a small table.
+    """
+    alone = current_client() is None and dask.config.get("scheduler", None) is None
+    return dask.compute(*lazy, scheduler=dask.threaded.get) if alone else dask.compute(*lazy)
 
 
 def told_cell(cell: CellError) -> str:

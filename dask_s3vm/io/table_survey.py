@@ -15,7 +15,7 @@ from dask_s3vm.features.table_encoder import MixedColumnError, TableEncoder
 from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.table_files import WORDS, Span, TableFile
+from dask_s3vm.io.table_files import WORDS, Span, TableFile, compute_now
 
 __all__ = ["Finding", "Piece", "Task", "locate_words", "look_through", "settled"]
 
@@ -149,7 +149,7 @@ def look_through(files: Sequence[TableFile], task: Task, blocksize: int) -> list
     ]
     findings: list[Finding] = []
     # Mistakes come back as values: so the first in the files is reported, not the first found.
-    for found in dask.compute(*jobs):
+    for found in compute_now(jobs):
         if isinstance(found, TableError):
             raise found
         findings += found
@@ -236,7 +236,7 @@ def settled(findings: list[Finding], task: Task) -> list[Facts]:
             dask.delayed(partial(_read_words, found.piece, names), pure=False)(shared)
             for found in findings
         ]
-        for found, facts in zip(findings, dask.compute(*jobs), strict=True):
+        for found, facts in zip(findings, compute_now(jobs), strict=True):
             found.piece.kept.clear()
             for i, fact in zip(mixed, facts, strict=True):
                 found.facts[i] = fact

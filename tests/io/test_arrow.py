@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from dask_s3vm.io import DataFileError, read_data, write_data
+from dask_s3vm.io import DataFileError, read_arrow, read_data, read_parquet, write_data
 
 U32, F32 = pa.list_(pa.uint32()), pa.list_(pa.float32())
 X = sp.random_array((300, 40), density=0.2, rng=np.random.default_rng(7), format="csr")
@@ -166,7 +166,6 @@ def test_bad_rows_are_told_with_their_place(tmp_path, good, form, change, messag
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"a": [1], "b": [2]}, r"has the columns \['a', 'b'\]; wanted columns 'indices'"),
         ({"indices": [1], "values": [[1.0]]}, r"column 'indices' is int64; wanted"),
         ({"indices": [[1.5]], "values": [[1.0]]}, r"column 'indices' is list<.*double"),
         ({"indices": [[1]], "values": [["a"]]}, r"column 'values' is list<.*string"),
@@ -178,6 +177,14 @@ def test_wrong_schema(tmp_path, form, columns, message):
     path = save(tmp_path / f"rows.{form}", columns)
     with pytest.raises(DataFileError, match=rf"rows\.{form}: {message}"):
         read_data(path)
+
+
+def test_plain_columns_are_no_rows(tmp_path, form):
+    # `read_data` takes such a file for a table.
+    path = save(tmp_path / f"rows.{form}", {"a": [1], "b": [2]})
+    read = read_arrow if form == "arrow" else read_parquet
+    with pytest.raises(DataFileError, match=r"has the columns \['a', 'b'\]; wanted columns 'indi"):
+        read(path)
 
 
 @pytest.mark.parametrize("told", ["0", "-1", "many", "1000000000000", "9" * 5000])

@@ -4,6 +4,8 @@ import bz2
 import csv
 import gzip
 import io
+import subprocess
+import sys
 import warnings
 
 import dask
@@ -240,3 +242,13 @@ def test_a_cluster_reads_the_same(tmp_path):
         found = dask.compute(X, y)
     np.testing.assert_array_equal(found[0].todense(), wanted[0].todense())
     np.testing.assert_array_equal(found[1], wanted[1])
+
+
+def test_a_small_table_does_not_wait_for_distributed(tmp_path):
+    path = write(tmp_path / "t.csv", make_rows(20))
+    code = (
+        "import sys; from dask_s3vm.io import read_table; "
+        f"read_table({str(path)!r}, label='sold', block='scipy'); "
+        "sys.exit('distributed' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
