@@ -4,6 +4,7 @@ This is the one place that recognizes them. Frames are told by what they can do,
 their packages is imported. A frame of numbers becomes an array; any other needs a `TableEncoder`.
 """
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,9 @@ def is_frame(X: Any) -> bool:
 def names_of(X: Any) -> list[Any]:
     """Names of the columns of a frame, in order; a name that occurs twice is refused."""
     names = list(_arrow(X).column_names if is_arrow_frame(X) else X.columns)
-    twice = sorted({str(name) for name in names if names.count(name) > 1})
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise ValueError(f"X has several columns named {', '.join(twice)}; wanted distinct names")
+        raise ValueError(f"X has several columns named {_some(twice)}; wanted distinct names")
     return names
 
 
@@ -79,7 +80,10 @@ def take_label(X: Any, name: str) -> tuple[Any, Any]:
     rest = [one for one in names if one != name]
     if is_arrow_frame(X):
         table = _arrow(X)
-        return table.select(rest), np.array(table.column(name).to_pylist(), dtype=object)
+        labels = table.column(name)
+        if hasattr(labels.type, "value_type"):  # categories, which Arrow cannot always decode
+            return table.select(rest), np.array([*labels.to_pylist(), None], dtype=object)[:-1]
+        return table.select(rest), labels.to_numpy()
     return X[rest], X[name]
 
 
@@ -91,8 +95,9 @@ def in_order(X: Any, wanted: np.ndarray | None, who: str) -> Any:
     if wanted is None:
         return X
     known, found = [str(name) for name in wanted], names_of(X)
-    absent = [name for name in known if name not in found]
-    strange = [name for name in found if name not in known]
+    there, trained = set(found), set(known)
+    absent = [name for name in known if name not in there]
+    strange = [name for name in found if name not in trained]
     if absent or strange:
         parts = [f"it lacks {_some(absent)}"] if absent else []
         parts += [f"it has {_some(strange)}, which training had not"] if strange else []

@@ -49,7 +49,7 @@ class LinearOutputs:
         X = self._rows_to_predict(X)
         model = (self.coef_, self.intercept_, getattr(self, "kernel_map_", None))
         if not isinstance(X, da.Array):
-            return _outputs(checked_rows(X), model, _config.local_threads())
+            return _outputs(X, model, _config.local_threads())
         k = len(self.coef_)
         shape: dict[str, Any] = (
             {"drop_axis": 1, "meta": np.empty(0)}
@@ -64,7 +64,9 @@ class LinearOutputs:
         """Check the rows to predict; rechunk a dask array to whole rows."""
         X = rows_for(self, X)
         if is_pandas_frame(X):
-            X = X.to_numpy(dtype=np.float64)
+            X = X.to_numpy(dtype=np.float64, na_value=np.nan)
+        if not isinstance(X, da.Array):
+            X = checked_rows(X)
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has shape {X.shape}, but {type(self).__name__} was trained on "

@@ -130,6 +130,13 @@ def test_labels_may_be_a_column(name, form):
         model.fit(frame, "label")
 
 
+def test_labels_of_categories_in_polars():
+    words = pl.Series("y", np.array(["no", "yes", None], object)[Y].tolist(), dtype=pl.Categorical)
+    model = TSVM(positive_ratio=0.5).fit(FRAMES["polars"].with_columns(words), "y")
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert np.allclose(model.coef_, TSVM(positive_ratio=0.5).fit(X, Y).coef_, atol=1e-10)
+
+
 def test_a_name_needs_a_frame():
     with pytest.raises(ValueError, match="y is 'y', the name of a column, but X is a ndarray"):
         L2SVM().fit(X, "y")
@@ -146,11 +153,14 @@ def test_arrays_have_no_names():
 
 def test_columns_of_one_name_are_refused():
     frame = pd.DataFrame(X, columns=["a", "b", "a", "c"])
-    with pytest.raises(ValueError, match="several columns named a"):
+    with pytest.raises(ValueError, match="several columns named 'a'"):
         L2SVM().fit(frame, Y)
 
 
-def test_missing_numbers_are_refused():
+def test_missing_numbers_are_refused(tmp_path):
+    model = L2SVM().fit(PANDAS, Y)
+    save_model(model, tmp_path / "model.npz")
+    predictor = load_predictor(tmp_path / "model.npz")
     frame = PANDAS.copy()
     frame.iloc[7, 2] = np.nan
     for form in (
@@ -162,7 +172,9 @@ def test_missing_numbers_are_refused():
         with pytest.raises(ValueError, match="NaN"):
             L2SVM().fit(form, Y)
         with pytest.raises(ValueError, match="NaN"):
-            in_memory(L2SVM().fit(PANDAS, Y).predict(form))
+            in_memory(model.predict(form))
+        with pytest.raises(ValueError, match="NaN"):
+            in_memory(predictor.predict(form))
 
 
 # Columns that are not numbers --------------------------------------------------------------------
