@@ -53,7 +53,8 @@ LAYERS = {
     ],
     "cli": [
         "_version", "_config", "exceptions", "parameters", "interrupts", "local_cluster",
-        "kernels", "engine", "io", "checkpoints", "datasets", "plotting", "reports", "bench",
+        "kernels", "engine", "io", "checkpoints", "datasets", "model_selection", "plotting",
+        "reports", "bench",
     ],
     "__main__": ["cli"],
 }  # fmt: skip

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import click
 
-from dask_s3vm.cli.output import show
-
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+from dask_s3vm.cli.options import json_option
+from dask_s3vm.cli.output import show, show_tables
 
 
 @click.group()
@@ -31,14 +30,12 @@ def bench() -> None:
     show_default=True,
     help="Type of the values.",
 )
-@_as_json
+@json_option
 def rounds(rows: tuple[int, ...], repeat: int, dtype: str, as_json: bool) -> None:
     """Time a Gram product X^T (X p) of text-like rows in every engine."""
     from dask_s3vm.bench.methods import measure_rounds
 
-    for n_rows in rows:
-        show(measure_rounds(n_rows, repeat, dtype), as_json)
-        click.echo()
+    show_tables({f"{n:,} rows": measure_rounds(n, repeat, dtype) for n in rows}, as_json)
 
 
 @bench.command()
@@ -52,7 +49,7 @@ def rounds(rows: tuple[int, ...], repeat: int, dtype: str, as_json: bool) -> Non
     help="Number of workers; repeatable.",
 )
 @click.option("--repeat", type=int, default=12, show_default=True, help="Runs; the best counts.")
-@_as_json
+@json_option
 def formula(rows: int, workers: tuple[int, ...], repeat: int, as_json: bool) -> None:
     """Compare the time of a round on W workers with its prediction.
 
@@ -85,7 +82,7 @@ def _semi_supervised(method: str) -> click.Command:
         "--labels", type=int, default=1000, show_default=True, help="Number of labeled rows."
     )
     @click.option("--lam", type=float, default=1e-3, show_default=True, help="Regularization.")
-    @_as_json
+    @json_option
     def run(data: str, rows: tuple[int, ...], labels: int, lam: float, as_json: bool) -> None:
         from dask_s3vm.bench.methods import measure_transductive
 
@@ -121,7 +118,7 @@ qn = _semi_supervised("qn")
 @click.option(
     "--gap", type=float, default=1e-6, show_default=True, help="Relative gap of the objective."
 )
-@_as_json
+@json_option
 def l2svm(rows: tuple[int, ...], lam: tuple[float, ...], gap: float, as_json: bool) -> None:
     """Time L2SVM and liblinear to a gap of the objective.
 
@@ -129,9 +126,7 @@ def l2svm(rows: tuple[int, ...], lam: tuple[float, ...], gap: float, as_json: bo
     """
     from dask_s3vm.bench.methods import measure_l2svm
 
-    for n_rows in rows:
-        show(measure_l2svm(n_rows, lam, gap), as_json)
-        click.echo()
+    show_tables({f"{n:,} rows": measure_l2svm(n, lam, gap) for n in rows}, as_json)
 
 
 @bench.command()
@@ -139,20 +134,19 @@ def l2svm(rows: tuple[int, ...], lam: tuple[float, ...], gap: float, as_json: bo
 @click.option(
     "--steps", type=int, default=300, show_default=True, help="Steps with and without safety."
 )
-@_as_json
+@json_option
 def safety(rows: int, steps: int, as_json: bool) -> None:
     """Measure the cost of fault tolerance and the time of a recovery."""
     from dask_s3vm.bench.safety import measure_overhead, measure_recovery
 
-    show(measure_overhead(rows, steps), as_json)
-    click.echo()
-    show(measure_recovery(5 * rows), as_json)
+    tables = {"overhead": measure_overhead(rows, steps), "recovery": measure_recovery(5 * rows)}
+    show_tables(tables, as_json)
 
 
 @bench.command()
 @click.option("--fits", type=int, default=200, show_default=True, help="Number of fits.")
 @click.option("--rows", type=int, default=5_000, show_default=True, help="Number of rows.")
-@_as_json
+@json_option
 def soak(fits: int, rows: int, as_json: bool) -> None:
     """Measure the memory of a cluster over many fits."""
     from dask_s3vm.bench.search import measure_soak
@@ -188,7 +182,7 @@ def soak(fits: int, rows: int, as_json: bool) -> None:
     help="Worker processes for the shared search; 0: threads.",
 )
 @click.option("--cold", is_flag=True, help="Also run the shared search without seeds.")
-@_as_json
+@json_option
 def search(
     data: Path | None,
     pair: tuple[int, int],
