@@ -18,8 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from compare import compare_methods, parse
 
-from dask_s3vm.datasets import make_intrusion
-from dask_s3vm.io import read_kdd99
+from dask_s3vm.datasets import make_intrusion, read_kdd99
 
 
 def read(args):

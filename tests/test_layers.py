@@ -28,7 +28,7 @@ LAYERS = {
     "methods": [
         "interrupts", "parameters", "numerics", "engine", "solvers", "problems",
     ],
-    "features": ["_config", "exceptions", "interrupts", "numerics", "kernels", "engine"],
+    "features": ["_lazy", "_config", "exceptions", "interrupts", "numerics", "kernels", "engine"],
     "prediction": ["_config", "features"],
     "io": [
         "_lazy", "_config", "parameters", "interrupts", "numerics", "engine", "features",
@@ -44,7 +44,7 @@ LAYERS = {
         "_version", "_config", "exceptions", "interrupts", "numerics", "engine", "features", "io",
         "estimators",
     ],
-    "datasets": ["numerics"],
+    "datasets": ["_lazy", "numerics", "features", "io"],
     "plotting": ["parameters"],
     "reports": ["_version", "_config", "parameters", "io", "plotting"],
     "bench": [

@@ -16,10 +16,10 @@ from dask_s3vm.cli.options import (
     quiet_option,
 )
 from dask_s3vm.cli.output import ProgressLine, show
-from dask_s3vm.cli.stopping import format_errors, resumable
-from dask_s3vm.io.folders import split_target
-from dask_s3vm.io.formats import format_of, options_of, write_data
+from dask_s3vm.cli.stopping import format_errors
+from dask_s3vm.io.formats import format_of, options_of, reading_format, write_data
 from dask_s3vm.io.label_files import read_labels
+from dask_s3vm.io.store import exists
 
 #: Default size of a block of text: its binary form, about half of it, suits a record batch.
 _BLOCKSIZE = "64 MiB"
@@ -70,18 +70,15 @@ def convert(
     """Write the rows of DATA (files, globs, folders) to OUTPUT, in another format.
 
     If OUTPUT ends with a slash it is a folder with one file per block. OUTPUT appears when it is
-    complete. After an interruption, the same command resumes: finished parts are saved in
-    .OUTPUT.partial next to OUTPUT.
+    complete.
     """
     began = time.perf_counter()
-    stopping = resumable(lambda: True, "run the same command again to resume")
     check_label_options(chosen)
-    with format_errors(), stopping, ProgressLine("converting", quiet) as progress:
+    with format_errors(), ProgressLine("converting", quiet) as progress:
         target = format_of(output.rstrip("/"), to_format)
-        home, name = split_target(output)
-        if home.exists(name) and not overwrite:
+        if exists(output.rstrip("/")) and not overwrite:
             raise FileExistsError(f"{output} exists already; add --overwrite to replace it")
-        source = format_of(list(data), chosen["format"])
+        source = reading_format(list(data), chosen["format"])
         reading, writing = _own_options(source, target, known_labels, unlabeled)
         mark = reading.pop("unlabeled", None)
         if "blocksize" in options_of(source.load("reader")):

@@ -1,5 +1,6 @@
 """Options that describe the input files, and reading the rows and labels of these files."""
 
+import importlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -14,13 +15,21 @@ from dask_s3vm.cli.options import Place, YesNo, add_options, names_of, option
 from dask_s3vm.cli.stopping import BadData
 
 #: Names of formats. `io.formats` has the formats themselves; importing it would slow down `--help`.
-FORMATS = ("arrow", "csv", "kdd99", "letters", "npy", "npz", "parquet", "rcv1", "svmlight")
+FORMATS = ("arrow", "csv", "kdd99", "npy", "npz", "parquet", "rcv1", "svmlight", "table")
 
-#: Formats of tables, whose readers return an encoder too -> function of `dask_s3vm.io`.
-_TABLE_READERS = {"csv": "read_table", "kdd99": "read_kdd99", "letters": "read_letters"}
+#: Formats of tables -> address of a reader that returns an encoder too.
+_TABLE_READERS = {
+    "csv": "dask_s3vm.io:read_table",
+    "kdd99": "dask_s3vm.datasets:read_kdd99",
+    "table": "dask_s3vm.io:read_table",
+}
+
+#: Formats whose label column has to be named.
+_WITH_LABEL = ("csv", "table")
 
 #: Values of --format for which `--help` shows the options of tables, and of text.
-_TABLES, _TEXT = ("format", ("csv", "parquet", "arrow", "kdd99")), ("format", ("svmlight", "rcv1"))
+_TABLES = ("format", ("csv", "table", "parquet", "arrow", "kdd99"))
+_TEXT = ("format", ("svmlight", "rcv1"))
 
 #: Bytes of text that are looked at before a cluster is started.
 _FIRST_LOOK = 1 << 20
@@ -76,6 +85,10 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
         option("--handle-unknown", type=click.Choice(["ignore", "error"]), group="data",
                topic=_TABLES, shown="ignore",
                help="What to do about a category that training has not seen."),
+        option("--null-values", multiple=True, group="data", topic=_TABLES, metavar="WORD",
+               help="Word that means an empty cell, such as NA; repeatable.", shown="none"),
+        option("--n-text-features", type=click.IntRange(1), group="data", topic=_TABLES,
+               help="Number of features that the words of --text are hashed to.", shown="16384"),
         option("--max-categories", type=click.IntRange(1), group="data", topic=_TABLES,
                help="Maximum number of categories of a column.", shown="10000"),
         option("--scale", type=click.Choice(scales), group="data", topic=_TABLES,
@@ -172,13 +185,13 @@ def read_rows(
     unlabeled : object
         Mark of rows without a label.
     """
-    from dask_s3vm.io.formats import format_of
+    from dask_s3vm.io.formats import reading_format
 
     _refuse_pipes(paths)
     name = options.get("format")
     if name is None and encoder is not None:
         name = (encoder.reading_ or {}).get("format")
-    form = format_of(list(paths), name)
+    form = reading_format(list(paths), name)
     given = _given(options, labels)
     positive = given.get("positive")
     rows = _read(form, paths, given, encoder, labels, unlabeled)
@@ -217,11 +230,11 @@ def options_for(
     estimator: Any, paths: tuple[str, ...], options: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Return reading options for rows that a model predicts: with its number of columns."""
-    from dask_s3vm.io.formats import format_of
+    from dask_s3vm.io.formats import reading_format
 
     if getattr(estimator, "encoder_", None) is not None:
         return options
-    form = format_of(list(paths), options.get("format")).name
+    form = reading_format(list(paths), options.get("format")).name
     if form in _TABLE_READERS:
         raise BadData(
             f"{paths[0]} is a table, but the model was trained on rows that were none: it does not "
@@ -234,21 +247,23 @@ def options_for(
 
 def check_label_column(paths: tuple[str, ...], chosen: Mapping[str, Any]) -> None:
     """Refuse a table to train on if nobody says where its labels are."""
-    from dask_s3vm.io.formats import format_of
+    from dask_s3vm.io.formats import reading_format
 
     if chosen["label"] is not None or chosen["labels"] is not None:
         return
-    if format_of(list(paths), chosen["format"]).name == "csv":
+    form = reading_format(list(paths), chosen["format"])
+    if form.name in _WITH_LABEL:
+        line = f"; its first line is {_first_line(paths[0])!r}" if form.name == "csv" else ""
         raise click.UsageError(
             f"{paths[0]} is a table: name its label column by --label, or give a file of labels by "
-            f"--labels; its first line is {_first_line(_first_file(paths[0]))!r}"
+            f"--labels{line}"
         )
 
 
-def _first_line(name: str) -> str:
+def _first_line(path: str) -> str:
     import fsspec  # type: ignore[import-untyped]
 
-    with fsspec.open(name, "rb", compression="infer") as stream:
+    with fsspec.open(_first_file(path), "rb", compression="infer") as stream:
         return str(stream.readline(200).decode("utf-8", "replace").strip())
 
 
@@ -259,10 +274,10 @@ def first_look(paths: tuple[str, ...], chosen: Mapping[str, Any], mark: Any) -> 
     """
     import fsspec
 
-    from dask_s3vm.io.formats import format_of
+    from dask_s3vm.io.formats import reading_format
 
     _refuse_pipes(paths)
-    form = format_of(list(paths), chosen.get("format"))
+    form = reading_format(list(paths), chosen.get("format"))
     name = _first_file(paths[0])
     if form.name not in ("csv", "kdd99", "svmlight") or chosen["positive"]:
         return
@@ -339,18 +354,16 @@ def _read(
     form: Any, paths: tuple[str, ...], given: dict[str, Any], encoder: Any, labels: bool, mark: Any
 ) -> Rows:
     """Call the reader of a format; an option that the reader does not have is refused."""
-    import dask_s3vm.io
     from dask_s3vm.io.formats import options_of
 
     is_table = form.name in _TABLE_READERS
-    reader: Any = (
-        getattr(dask_s3vm.io, _TABLE_READERS[form.name]) if is_table else form.load("reader")
-    )
+    module, _, function = _TABLE_READERS.get(form.name, form.reader).partition(":")
+    reader: Any = getattr(importlib.import_module(module), function)
     known = options_of(reader)
     if "known_labels" in given and "classes" in known:
         given["classes"] = [str(word) for word in given.pop("known_labels")]
     for name, value in given.items():
-        is_fixed = name == "label" and form.name in ("kdd99", "letters") and value is not False
+        is_fixed = name == "label" and form.name not in _WITH_LABEL and value is not False
         if is_fixed or (name not in known and name != "positive"):
             raise click.UsageError(
                 f"--{name.replace('_', '-')} has no effect with --format {form.name}"

@@ -11,7 +11,7 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
 
-from dask_s3vm.io.lines import LARGEST_COLUMN
+from dask_s3vm.io.svmlight_text import LARGEST_COLUMN
 
 __all__ = ["MOST_FEATURES", "as_block", "check_options", "empty_block", "lazy_array"]
 

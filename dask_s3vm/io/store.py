@@ -10,6 +10,7 @@ complete, so the content is collected in a temporary file here and uploaded in o
 import errno
 import io
 import os
+import shutil
 import stat
 import tempfile
 import uuid
@@ -28,6 +29,8 @@ __all__ = [
     "make_folder",
     "open_input",
     "remove",
+    "remove_folder",
+    "rename",
     "replacing",
 ]
 
@@ -87,6 +90,32 @@ def make_folder(url: Url) -> None:
     fs, path = filesystem(url)
     if not _is_object_store(fs):
         fs.makedirs(path, exist_ok=True)
+
+
+def remove_folder(url: Url) -> None:
+    """Remove a folder and all in it, or a file, if it is there."""
+    if is_local(url):
+        path = address(url)
+        if os.path.isdir(path) and not os.path.islink(path):
+            # Under another name: tasks that have not noticed yet can put nothing new into it.
+            rubbish = _hidden(path)
+            os.rename(path, rubbish)
+            shutil.rmtree(rubbish)
+        else:
+            remove(path)
+        return
+    fs, path = filesystem(url)
+    if fs.exists(path):
+        fs.rm(path, recursive=True)
+
+
+def rename(old: Url, new: Url) -> None:
+    """Give a folder another name: one step on this machine, a move elsewhere."""
+    if is_local(old):
+        os.rename(address(old), address(new))
+        return
+    fs, path = filesystem(old)
+    fs.mv(path, filesystem(new)[1], recursive=True)
 
 
 def open_input(url: Url, mode: str = "rb") -> IO[Any]:

@@ -73,7 +73,7 @@ TABLE = "age,kind,bought\n" + "".join(f"{n},{'ab'[n % 2]},{n % 2}\n" for n in ra
 @pytest.mark.parametrize(
     ("name", "text", "label", "words"),
     [
-        ("t.csv", TABLE + ",a,1\n", "bought", "line 52: column 'age' has no value"),
+        ("t.csv", TABLE + ",a,1\n", "bought", "line 52: column 'age': the value is missing"),
         ("t.csv", TABLE, "bougt", "no label column 'bougt'"),
         ("t.svm", "1 1:2\n0 x:1\n", None, "line 2"),
         ("absent.csv", None, "bought", "absent.csv"),

@@ -90,7 +90,7 @@ def test_positive_labels_and_hidden_ones_of_other_formats(tmp_path):
 
 
 def test_one_command_from_raw_kdd99(tmp_path):
-    from dask_s3vm.io.kdd99 import COLUMNS
+    from dask_s3vm.datasets._kdd99 import COLUMNS
 
     rng = np.random.default_rng(0)
     for name, labels in (("a.gz", ["normal.", "smurf."]), ("b.gz", ["normal.", "saint."])):
@@ -115,7 +115,12 @@ def test_one_command_from_raw_kdd99(tmp_path):
     ("change", "options", "code", "reason"),
     [
         (lambda lines: [*lines[:20], "1,red", *lines[20:]], [], 65, "line 21: has 2 fields"),
-        (lambda lines: [*lines, ",red,rose"], [], 65, "line 402: column 'length' has no value"),
+        (
+            lambda lines: [*lines, ",red,rose"],
+            [],
+            65,
+            "line 402: column 'length': the value is missing",
+        ),
         (lambda lines: lines, ["--label", "sort"], 65, "no label column 'sort'"),
         (lambda lines: lines, ["--positive", "tulip"], 65, "positive names ['tulip']"),
         (lambda lines: lines, ["--label-seed", "1"], 2, "called --seed now"),
@@ -155,5 +160,8 @@ def test_a_label_that_the_model_does_not_know(table, tmp_path):
     path.write_text("length,color,kind\n1,red,rose\n2,blue,tulip\n")
     done = run("evaluate", model, path)
     assert done.exit_code == 65
-    assert f"{path}, line 3: the label in 'kind' is not one of rose, violet" in done.output
+    assert (
+        f"{path}, line 3: column 'kind': the label is 'tulip', which is not one of rose, violet"
+        in done.output
+    )
     assert run("predict", model, path).exit_code == 0

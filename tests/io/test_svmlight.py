@@ -21,8 +21,8 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from dask_s3vm.io import SvmlightError, read_svmlight
 from dask_s3vm.io.packed import read_packed
-from dask_s3vm.io.parse import parse
 from dask_s3vm.io.sources import TextFile, find_files
+from dask_s3vm.io.svmlight_text import parse
 
 DATA = Path(os.environ.get("DASK_S3VM_DATA", Path(__file__).parents[2] / "../shared/data"))
 TEXT = b"1 1:0.5 3:-2e-3\n-1 2:1 # note\n\n# only a note\n+1 1:.5 7:3.\n0\n"

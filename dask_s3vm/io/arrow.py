@@ -1,4 +1,7 @@
-"""Arrow IPC files as dask arrays: opened by their footers, read by record batches, mapped."""
+"""Arrow IPC and Parquet files as dask arrays: opened by their footers, read batch by batch.
+
+Local Arrow files are mapped.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,17 +11,19 @@ from typing import Any, Literal
 import dask
 import dask.array as da
 import numpy as np
+import pyarrow as pa
 from dask.base import tokenize
+from pyarrow import ipc, parquet
 
 from dask_s3vm.io.arrow_rows import Place, batch_labels, batch_rows, highest_column
-from dask_s3vm.io.arrow_schema import ROWS_KEY, Layout, import_arrow, layout_of
+from dask_s3vm.io.arrow_schema import Layout, layout_of
 from dask_s3vm.io.blocks import as_block, check_options, empty_block, lazy_array
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.labels import check_known, common_type, sorted_labels
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 
-__all__ = ["read_arrow"]
+__all__ = ["read_arrow", "read_parquet"]
 
 
 def read_arrow(
@@ -67,7 +72,44 @@ def read_arrow(
     """
     source = IpcSource()
     files = find_files(urlpath, FORMATS["arrow"].fits)
-    return open_batches(source, files, n_features, block, dtype, known_labels, unlabeled)
+    return _open_batches(source, files, n_features, block, dtype, known_labels, unlabeled)
+
+
+def read_parquet(
+    urlpath: UrlPath,
+    *,
+    n_features: int | None = None,
+    block: Literal["gcxs", "scipy"] = "gcxs",
+    dtype: Any = None,
+    known_labels: Any = None,
+    unlabeled: Any = None,
+) -> tuple[da.Array, da.Array | None]:
+    """Open Parquet files as dask arrays, one block per row group.
+
+    Opening reads footers only; blocks are read, and checked, when the arrays are computed.
+
+    Parameters
+    ----------
+    urlpath : str, path or list of these
+        File, glob pattern, folder, or list of these; anything fsspec can open. See
+        `dask_s3vm.io.arrow_schema` for the columns.
+    n_features, block, dtype, known_labels, unlabeled : object
+        As in `read_arrow`.
+
+    Returns
+    -------
+    X : dask.array.Array of shape (n_rows, n_features)
+        The rows.
+    y : dask.array.Array of shape (n_rows,) or None
+        The labels; None if there are none.
+
+    Raises
+    ------
+    DataFileError
+        If a file is not such a file, or (when the arrays are computed) a row is not in order.
+    """
+    files = find_files(urlpath, FORMATS["parquet"].fits)
+    return _open_batches(ParquetSource(), files, n_features, block, dtype, known_labels, unlabeled)
 
 
 @dataclass(frozen=True)
@@ -88,13 +130,8 @@ class IpcSource:
         """Read a file's schema and the sizes of its record batches."""
         with _reader(file, ["label"]) as (reader, schema, _):
             layout = layout_of(schema, file.name)
-            told = (schema.metadata or {}).get(ROWS_KEY)
-            count = reader.num_record_batches
-            if told is not None and not file.is_local:
-                rows = [int(word) for word in told.split()] if len(told) < 12 * count + 12 else []
-                if len(rows) == count:
-                    return Head(layout, tuple(rows))
-            return Head(layout, tuple(reader.get_batch(i).num_rows for i in range(count)))
+            numbers = range(reader.num_record_batches)
+            return Head(layout, tuple(reader.get_batch(i).num_rows for i in numbers))
 
     def read(self, file: TextFile, number: int, columns: list[str]) -> tuple[Any, Place]:
         """Return a record batch, with at least these columns of it, and its place."""
@@ -102,7 +139,36 @@ class IpcSource:
             return reader.get_batch(number), Place(file.name, f"record batch {number}", mapped)
 
 
-def open_batches(
+class ParquetSource:
+    """Opens Parquet files."""
+
+    name = "parquet"
+    unit = "row group"
+
+    def look(self, file: TextFile) -> Head:
+        """Read a file's schema and the sizes of its row groups."""
+        with _told_where(file, self), file.fs.open(file.path, "rb") as stream:
+            found = parquet.ParquetFile(stream)
+            layout = layout_of(found.schema_arrow, file.name)
+            groups = range(found.num_row_groups)
+            return Head(layout, tuple(found.metadata.row_group(i).num_rows for i in groups))
+
+    def read(self, file: TextFile, number: int, columns: list[str]) -> tuple[Any, Place]:
+        """Return some columns of a row group as one record batch, and its place."""
+        with _told_where(file, self), file.fs.open(file.path, "rb") as stream:
+            # One thread: blocks are what runs in parallel.
+            table = parquet.ParquetFile(stream).read_row_group(
+                number, columns=columns, use_threads=False
+            )
+        batches = table.combine_chunks().to_batches()
+        if not batches:
+            batches = [pa.RecordBatch.from_pylist([], schema=table.schema)]
+        if len(batches) > 1:
+            raise ValueError(f"row group {number} does not fit one batch")
+        return batches[0], Place(file.name, f"row group {number}")
+
+
+def _open_batches(
     source: Any,
     files: list[TextFile],
     n_features: int | None,
@@ -202,7 +268,7 @@ def _count_features(
 
 
 def _highest(source: Any, file: TextFile, number: int) -> int:
-    with told_where(file, source):
+    with _told_where(file, source):
         return highest_column(*source.read(file, number, ["indices", "values"]))
 
 
@@ -217,7 +283,7 @@ def _read_rows(
     block: str,
 ) -> Any:
     columns = ["row"] if dense else ["indices", "values"]
-    with told_where(file, source):
+    with _told_where(file, source):
         batch, place = source.read(file, number, columns)
         _check_same(batch, place, rows)
         matrix = batch_rows(batch, place, n_features, dtype, dense)
@@ -233,7 +299,7 @@ def _read_labels(
     known: np.ndarray | None,
     unlabeled: Any,
 ) -> np.ndarray:
-    with told_where(file, source):
+    with _told_where(file, source):
         batch, place = source.read(file, number, ["label"])
         _check_same(batch, place, rows)
         labels = batch_labels(batch, place, dtype, unlabeled)
@@ -249,9 +315,8 @@ def _check_same(batch: Any, place: Place, rows: int) -> None:
 
 
 @contextmanager
-def told_where(file: TextFile, source: Any) -> Iterator[None]:
+def _told_where(file: TextFile, source: Any) -> Iterator[None]:
     """Say which file it was that could not be read."""
-    pa = import_arrow()
     try:
         yield
     except (DataFileError, FileNotFoundError):
@@ -263,9 +328,7 @@ def told_where(file: TextFile, source: Any) -> Iterator[None]:
 @contextmanager
 def _reader(file: TextFile, columns: list[str]) -> Iterator[tuple[Any, Any, np.ndarray | None]]:
     """Open a file: mapped if it is local, else with a reader for these columns alone."""
-    ipc = import_arrow("pyarrow.ipc")
-    pa = import_arrow()
-    with told_where(file, IpcSource):
+    with _told_where(file, IpcSource):
         if file.is_local:
             # An empty file cannot be mapped.
             mapped = np.asarray(np.memmap(file.path, mode="r")) if file.size else np.zeros(0, "u1")

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import dask.array as da
 import numpy as np
 
-from dask_s3vm.features import TableEncoder
+from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.io.sources import UrlPath
 from dask_s3vm.io.tables import read_table, without_encoder
 
@@ -112,7 +112,9 @@ def read_kdd99(
     """
     if binary not in ("numbers", "indicators"):
         raise ValueError(f"binary is {binary!r}, wanted 'numbers' or 'indicators'")
-    common: dict[str, Any] = {"header": False, "blocksize": blocksize, "block": block}
+    common: dict[str, Any] = {
+        "format": "csv", "header": False, "blocksize": blocksize, "block": block
+    }  # fmt: skip
     attacks = [word for word in LABELS if word != "normal."]
     target: dict[str, Any] = {
         "label": "label",

@@ -10,7 +10,8 @@ import sklearn.datasets
 import sparse
 from sklearn.utils import Bunch
 
-from dask_s3vm.io import SvmlightError, TableError, fetch_rcv1, read_data, read_rcv1
+from dask_s3vm.datasets import fetch_rcv1, read_rcv1
+from dask_s3vm.io import SvmlightError, TableError, read_data
 
 VECTORS = {
     "lyrl2004_vectors_train.dat": "2286  864:0.049767 1523:0.044664 47236:0.02\n2287  1:0.5\n",

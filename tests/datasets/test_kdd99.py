@@ -7,8 +7,9 @@ import dask
 import numpy as np
 import pytest
 
-from dask_s3vm.io import TableError, read_kdd99
-from dask_s3vm.io.kdd99 import COLUMNS, LABELS
+from dask_s3vm.datasets import read_kdd99
+from dask_s3vm.datasets._kdd99 import COLUMNS, LABELS
+from dask_s3vm.io import TableError
 
 WORDS = {1: ["tcp", "udp", "icmp"], 2: ["http", "smtp", "ecr_i"], 3: ["SF", "S0", "REJ"]}
 
@@ -92,10 +93,10 @@ def test_an_encoder_serves_other_files_with_labels_or_without(tmp_path, rows):
 @pytest.mark.parametrize(
     ("field", "text", "reason"),
     [
-        (41, "norml.", "the label in 'label' is not one of"),
-        (41, "normal", "the label in 'label' is not one of"),
-        (4, "many", "column 'src_bytes' holds no number"),
-        (2, "", "column 'service' has no value"),
+        (41, "norml.", "column 'label': the label is 'norml.', which is not one of normal., "),
+        (41, "normal", "column 'label': the label is 'normal', which is not one of normal., "),
+        (4, "many", "column 'src_bytes': holds 'many', wanted a number"),
+        (2, "", "column 'service': the value is missing"),
     ],
 )
 def test_mistakes_have_a_file_and_a_line(tmp_path, rows, field, text, reason):

@@ -10,26 +10,24 @@ from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import sklearn.datasets
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
+from pyarrow import csv
 from scipy.sparse import csr_array
 
-from dask_s3vm.features.table_encoder import as_block
+from dask_s3vm.io.blocks import as_block
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.fields import BadRowError, Fields, cut, find_distinct, missing_words, numbers_of
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 from dask_s3vm.io.svmlight import read_svmlight
-from dask_s3vm.io.table_survey import locate_error
-from dask_s3vm.io.table_text import blocks_of_stream
 
 __all__ = ["fetch_rcv1", "read_rcv1", "read_topics"]
 
 #: Columns of the LYRL2004 vectors.
 N_FEATURES = 47_236
-
-_BLOCK = 1 << 24
 
 
 def read_rcv1(
@@ -113,23 +111,13 @@ def read_topics(path: str | os.PathLike[str], topic: str) -> tuple[np.ndarray, n
         Which of them are of the topic.
     """
     (file,) = find_files(path)
-    wanted = topic.upper()
-    every: list[np.ndarray] = []
-    members: list[np.ndarray] = []
-    names: set[str] = set()
-    for start, text in blocks_of_stream(file, _BLOCK):
-        words, numbers = _topic_rows(file, start, text)
-        starts, stops = words.starts[:, 0], words.stops[:, 0]
-        for row in find_distinct(words.text, starts, stops, 10_000).tolist():
-            names.add(words.word(row, 0))
-        every.append(np.unique(numbers))
-        members.append(numbers[_equals(words, wanted)])
-    if wanted not in names:
-        raise TableError(
-            file.name, f"topic {topic!r} does not occur; there are {sorted(names)[:200]}"
-        )
-    known = np.unique(np.concatenate(every))
-    return known, np.isin(known, np.concatenate(members), assume_unique=False)
+    names, numbers = _topic_rows(file)
+    is_member = pc.equal(names, topic.upper())
+    if not pc.any(is_member).as_py():
+        there = sorted(pc.unique(names).to_pylist())
+        raise TableError(file.name, f"topic {topic!r} does not occur; there are {there[:200]}")
+    known = np.unique(numbers)
+    return known, np.isin(known, numbers[is_member.to_numpy(zero_copy_only=False)])
 
 
 def fetch_rcv1(
@@ -183,31 +171,43 @@ def fetch_rcv1(
     return X, da.from_array(y, chunks=(chunks,))
 
 
-def _topic_rows(file: TextFile, start: int, text: bytes) -> tuple[Fields, np.ndarray]:
+def _topic_rows(file: TextFile) -> tuple[Any, np.ndarray]:
+    """Return topics and numbers of documents of all lines."""
+    wrong: list[Any] = []
+    columns = ["topic", "document", "one"]
+
+    def refuse(row: Any) -> str:
+        wrong.append(row)
+        return "error"
+
     try:
-        fields = cut(text, 3, " ")
-    except BadRowError as error:
-        reason = f"{error.reason}: topic, document, 1"
-        raise locate_error(file, start + error.start, reason) from None
-    numbers, wrong, gap = numbers_of(fields, 1, missing_words())
-    bad = [row for row in (wrong, gap) if row >= 0]
-    if not bad and (numbers % 1 != 0).any():
-        bad = [int((numbers % 1 != 0).argmax())]
-    if bad:
-        place = start + int(fields.starts[min(bad), 0])
-        raise locate_error(file, place, "the second field is not the number of a document")
-    return fields, numbers.astype(np.int64)
-
-
-def _equals(words: Fields, wanted: str) -> np.ndarray:
-    """Tell which rows are of a topic: the same letters, and as many."""
-    starts, lengths = words.starts[:, 0], words.stops[:, 0] - words.starts[:, 0]
-    letters = np.frombuffer(wanted.encode(), dtype=np.uint8)
-    same = lengths == len(letters)
-    rows = np.flatnonzero(same)
-    found = words.text[starts[rows, np.newaxis] + np.arange(len(letters))]
-    same[rows] = (found == letters).all(axis=1)
-    return same
+        with file.decompressed() as stream:
+            table = csv.read_csv(
+                stream,
+                # Only a single thread can tell line numbers.
+                csv.ReadOptions(column_names=columns, use_threads=False),
+                csv.ParseOptions(
+                    delimiter=" ",
+                    quote_char=False,
+                    ignore_empty_lines=False,
+                    invalid_row_handler=refuse,
+                ),
+                csv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string())),
+            ).combine_chunks()
+    except pa.ArrowInvalid as error:
+        if not wrong:
+            raise TableError(file.name, f"cannot be read: {error}") from error
+        row = wrong[0]
+        reason = f"has {row.actual_columns} fields, wanted 3: topic, document, 1"
+        raise TableError(file.name, reason, row.number, row.text.encode()) from None
+    topics, documents = (table[name].combine_chunks() for name in columns[:2])
+    good = pc.match_substring_regex(documents, r"^[0-9]{1,18}$")
+    if not pc.all(good).as_py():
+        line = pc.index(good, False).as_py()
+        reason = "the second field is not the number of a document"
+        text = f"{topics[line]} {documents[line]}".encode()
+        raise TableError(file.name, reason, line + 1, text)
+    return topics, documents.cast(pa.int64()).to_numpy()
 
 
 def _is_of_topic(
