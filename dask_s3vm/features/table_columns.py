@@ -181,49 +181,64 @@ def kind_of(type: pa.DataType) -> str | None:
     raise ValueError(f"is of type {type}, wanted numbers, words, booleans or dates")
 
 
-def numbers_of(column: pa.Array, name: str, null_values: Collection[str] = ()) -> np.ndarray:
-    """Return a column as float64, NaN where it is missing; dates as seconds since 1970.
+def numbers_of(
+    column: pa.Array, name: str, null_values: Collection[str] = (), kind: str = "number"
+) -> np.ndarray:
+    """Return a column as float64, NaN where it is missing.
+
+    Parameters
+    ----------
+    column : pyarrow.Array
+        Numbers or dates, or words that read as such.
+    name : str
+        What errors call it.
+    null_values : collection of str
+        Words for missing values, besides the empty one.
+    kind : {"number", "date"}
+        What is wanted; dates become seconds since 1970.
 
     Raises
     ------
     CellError
-        For a word that is no number, a boolean, or an infinite number.
+        For a value that is not what is wanted, or an infinite number.
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+    found = kind if pa.types.is_null(column.type) else kind_of(column.type)
+    if _is_text(column.type):
+        column = _read_words(column, name, null_values, kind)
+    elif found != kind:
+        raise CellError(_first(column.is_valid()), name, f"holds {column.type}, wanted {kind}s")
+    if kind == "date":
         column = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-        values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False) / 1e6
-    elif pa.types.is_boolean(column.type):
-        raise CellError(_first(column.is_valid()), name, "holds booleans, wanted numbers")
-    elif _is_text(column.type):
-        values = _read_numbers(column, name, null_values)
-    else:
-        values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if kind == "date":
+        return values / 1e6
     infinite = np.isinf(values)
     if infinite.any():
         raise CellError(_first(infinite), name, "an infinite number, wanted a finite one")
     return values
 
 
-def _read_numbers(column: pa.Array, name: str, null_values: Collection[str]) -> np.ndarray:
+def _read_words(column: pa.Array, name: str, null_values: Collection[str], kind: str) -> pa.Array:
+    """Read words as numbers or dates."""
     found = column.dictionary_encode()
     words = pc.utf8_trim_whitespace(found.dictionary)
-    gap = pc.is_in(words, value_set=_missing_words(null_values, words.type))
+    gap = pc.is_in(words, value_set=pa.array(["", *null_values], words.type))
     words = pc.if_else(gap, pa.scalar(None, words.type), words)
+    type = pa.float64() if kind == "number" else pa.timestamp("us")
     try:
-        values = words.cast(pa.float64())
+        return words.cast(type).take(found.indices)
     except pa.ArrowInvalid:
-        bad = next(i for i, word in enumerate(words.to_pylist()) if not _is_number(word))
-        row = _first(pc.equal(found.indices, bad))
+        bad = next(i for i, word in enumerate(words) if not _reads_as(word, type))
+        row = _first(pc.equal(found.indices, bad).fill_null(False))
         shown = str(words[bad])[:_SHOWN]
-        raise CellError(row, name, f"holds {shown!r}, wanted a number") from None
-    return values.take(found.indices).to_numpy(zero_copy_only=False)
+        raise CellError(row, name, f"holds {shown!r}, wanted a {kind}") from None
 
 
-def _is_number(word: str | None) -> bool:
+def _reads_as(word: pa.Scalar, type: pa.DataType) -> bool:
     try:
-        pa.scalar(word, pa.string()).cast(pa.float64())
+        word.cast(type)
     except pa.ArrowInvalid:
         return False
     return True
@@ -264,10 +279,6 @@ def texts_of(column: pa.Array, null_values: Collection[str] = ()) -> tuple[list[
     texts = [_word(value) for value in column.to_pylist()]
     missing = np.array([text in nothing for text in texts], dtype=bool)
     return ["" if text in nothing else str(text) for text in texts], missing
-
-
-def _missing_words(null_values: Collection[str], type: pa.DataType) -> pa.Array:
-    return pa.array(["", *null_values], type)
 
 
 def _is_text(type: pa.DataType) -> bool:

@@ -446,7 +446,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     texts, missing = texts_of(column, self.null_values)
                     columns.append(texts)
                 else:
-                    numbers = numbers_of(column, name, self.null_values)
+                    numbers = numbers_of(column, name, self.null_values, self.kinds_[i])
                     missing = np.isnan(numbers)
                     columns.append(
                         np.where(missing, self.fill_[i], numbers) if missing.any() else numbers

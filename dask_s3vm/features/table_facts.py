@@ -105,7 +105,7 @@ def facts_of(
     if kind is None:
         return Facts(gap=0 if len(column) else None)
     if kind in ("number", "date"):
-        values = numbers_of(column, name, null_values)
+        values = numbers_of(column, name, null_values, kind)
         missing = np.isnan(values)
         ranks = (_ranks_of(values[~missing]),) if with_ranks else ()
         return Facts(kind, moments_of(values), (), _first(missing), ranks)

@@ -235,7 +235,13 @@ class CsvFile(TableFile):
         return self._whole(table, columns)
 
     def _fields(
-        self, span: Span, text: bytes, wanted: list[str], types: Types, most: int
+        self,
+        span: Span,
+        text: bytes,
+        wanted: list[str],
+        types: Types,
+        most: int,
+        use_threads: bool = True,
     ) -> pa.Table:
         if not text.lstrip(b"\r\n"):  # which Arrow refuses
             return pa.table({name: pa.nulls(0) for name in wanted})
@@ -250,7 +256,7 @@ class CsvFile(TableFile):
                 pa.BufferReader(text),
                 read_options=pyarrow.csv.ReadOptions(
                     column_names=self.fields,
-                    use_threads=self._packed,  # else pieces are what runs in parallel
+                    use_threads=use_threads and self._packed,  # else pieces run in parallel
                     block_size=len(text) + 1,
                 ),
                 parse_options=pyarrow.csv.ParseOptions(
@@ -273,19 +279,12 @@ class CsvFile(TableFile):
             if not bad:
                 raise
             found, number = bad[0].actual_columns, bad[0].number
+        if number is None:  # as threads do not number rows
+            return self._fields(span, text, wanted, types, most, use_threads=False)
         starts = _row_starts(text)
-        # threads do not number rows; then the first row with as many fields is the one
-        row = self._first_odd(text, starts) if number is None else number - 1
+        row = min(number, len(starts)) - 1
         reason = f"has {found} fields, wanted {len(self.fields)}"
         raise self._error_at(span[0] + int(starts[row]), reason)
-
-    def _first_odd(self, text: bytes, starts: np.ndarray) -> int:
-        stops = [*starts[1:].tolist(), len(text)]
-        for row, (start, stop) in enumerate(zip(starts.tolist(), stops, strict=True)):
-            line = text[start:stop].decode("utf-8", "surrogateescape")
-            if len(read_fields(line, self.dialect.delimiter)) != len(self.fields):
-                return row
-        return 0
 
     def _explained(
         self, span: Span, text: bytes, wanted: list[str], types: Types, error: pa.ArrowInvalid
@@ -350,12 +349,7 @@ def _check_cells(
     if type == pa.float64():
         numbers_of(words, name, null_values)
     elif type is not None and pa.types.is_timestamp(type):
-        for row, word in enumerate(words):
-            try:
-                word.cast(type)
-            except pa.ArrowInvalid:
-                shown = repr(word.as_py()[:40])
-                raise CellError(row, name, f"holds {shown}, wanted a date") from None
+        numbers_of(words, name, null_values, "date")
 
 
 def _is_utf8(raw: bytes) -> bool:
@@ -399,8 +393,11 @@ def _row_ends(text: bytes, quoted: bool) -> np.ndarray:
 
 
 def _row_starts(text: bytes) -> np.ndarray:
-    """Return where the rows of a text start; lines without anything in them are none."""
-    ends = _row_ends(text, False)
+    """Return where the rows of a text start; lines without anything in them are none.
+
+    To Arrow, a return ends a row even if no line feed follows.
+    """
+    ends = _row_ends(text.replace(b"\r", b"\n"), False)
     starts = np.concatenate([[0], ends])
     stops = np.append(ends, len(text))
     filled = [bool(text[a:b].strip(b"\r\n")) for a, b in zip(starts, stops, strict=True)]

@@ -1,13 +1,11 @@
 """Tables of mixed columns as dask arrays of sparse blocks, and the encoder that made them."""
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import wraps
+from dataclasses import dataclass
+from functools import partial, wraps
 from operator import getitem
 from typing import Any, Literal
 
-import dask
 import dask.array as da
 import numpy as np
 import pyarrow as pa
@@ -16,7 +14,6 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
 
-from dask_s3vm.engine.computing import current_client
 from dask_s3vm.features.table_columns import CellError, codes_of, whole
 from dask_s3vm.features.table_encoder import (
     MixedColumnError,
@@ -28,18 +25,11 @@ from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode, label_code
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import UrlPath
-from dask_s3vm.io.table_files import WORDS, Span, TableFile
+from dask_s3vm.io.table_files import TableFile
 from dask_s3vm.io.table_open import open_tables
+from dask_s3vm.io.table_survey import Finding, Piece, Task, locate_words, look_through, settled
 
 __all__ = ["read_table", "read_table_data", "without_encoder"]
-
-#: Columns of a table that are kept once they were read, in bytes.
-_KEPT = 256 << 20
-
-#: Type that a csv column of a kind is read as.
-_TYPES = {
-    "number": pa.float64(), "date": pa.timestamp("us"), "category": WORDS, "text": pa.string()
-}  # fmt: skip
 
 
 def read_table(
@@ -182,27 +172,20 @@ n_text_features, max_categories, dtype
     if not fitted:
         encoder.check_named(features)
     code = _given_code(encoder, target, positive, classes)
-    task = _Task(encoder, tuple(features), target, code, fitted)
-    pieces = _look_through(files, task, size)
+    task = Task(encoder, tuple(features), target, code, fitted)
+    findings = look_through(files, task, size)
     if fitted:
-        _warn_of_unknown(pieces)
+        _warn_of_unknown(findings)
     else:
-        facts = _settled(pieces, task)
-        for i, name in enumerate(features):
-            if known and name in known:
-                words = tuple({*(facts[i].words or ()), *known[name]})
-                facts[i] = Facts("category", words=words, gap=facts[i].gap)
-        try:
-            encoder.settle(features, facts)
-        except MixedColumnError as error:
-            raise _located(error, pieces, task) from None
+        _fit(findings, task, known or {})
         encoder.reading_ = reading
     if target is not None and code is None:
-        code = _found_code(pieces, target, positive, encoder.max_categories)
+        code = _found_code(findings, target, positive, encoder.max_categories)
     if not fitted:
         encoder.label_ = code
-    mark = None if code is None else _mark(code, pieces, unlabeled)
-    return *_build(pieces, _Plan(task, encoder, code, mark, block)), encoder
+    mark = None if code is None else _mark(code, findings, unlabeled)
+    pieces = [found.piece for found in findings]
+    return *_build(pieces, _Plan(task, code, mark, block)), encoder
 
 
 def without_encoder(reader: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
@@ -273,223 +256,25 @@ def _features(
     return [name for name in file.names if name != target and name not in drop]
 
 
-# The first pass -------------------------------------------------------------------------------
+# What was found -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Task:
-    """What every piece is looked through for."""
-
-    encoder: TableEncoder
-    features: tuple[str, ...]
-    target: str | None
-    code: LabelCode | None
-    fitted: bool
-
-    def columns(self, file: TableFile) -> list[str]:
-        """Return the columns to read; a file may be without labels."""
-        return [*self.features, *([self.target] if self.target in file.names else [])]
-
-    def types(self) -> dict[str, pa.DataType]:
-        """Return the types of csv columns that are known."""
-        encoder = self.encoder
-        if hasattr(encoder, "kinds_"):
-            kinds = dict(zip(self.features, encoder.kinds_, strict=True))
-        else:
-            kinds = {name: encoder.role_of(name) for name in self.features}
-        found = {name: _TYPES[kind] for name, kind in kinds.items() if kind != "auto"}
-        return found | ({} if self.target is None else {self.target: WORDS})
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """Rows of one file, and what they hold.
-
-    Attributes
-    ----------
-    file : TableFile
-        The file.
-    span : tuple of int
-        Where in the file.
-    rows : int
-        How many.
-    facts : list of Facts
-        Of the features; with a fitted encoder, none.
-    labels : Facts
-        Of the labels.
-    unknown : dict of str to int
-        Values of unknown categories, with a fitted encoder.
-    kept : list
-        The columns themselves, or nothing; other processes read them again.
-    """
-
-    file: TableFile
-    span: Span
-    rows: int
-    facts: list[Facts] = field(compare=False, repr=False)
-    labels: Facts = field(compare=False, repr=False)
-    unknown: dict[str, int] = field(compare=False, repr=False)
-    kept: list[pa.Table] = field(compare=False, repr=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "facts": [], "kept": []}
-
-
-class _Budget:
-    """Bytes that may be kept; tasks of several threads take from it."""
-
-    def __init__(self, size: int) -> None:
-        self._left = size
-        self._lock = threading.Lock()
-
-    def take(self, size: int) -> bool:
-        """Tell whether so many bytes are left, and take them."""
-        with self._lock:
-            if size > self._left:
-                return False
-            self._left -= size
-            return True
-
-
-def _look_through(files: Sequence[TableFile], task: _Task, blocksize: int) -> list[_Piece]:
-    """Look through all files, in parallel on the user's scheduler.
-
-    Raises
-    ------
-    TableError
-        For the first row of the first file that is not as it should be; if a file has no rows.
-    """
-    local = current_client() is None and dask.config.get("scheduler", None) != "processes"
-    budget = _Budget(_KEPT) if local else None
-    look = dask.delayed(_look, pure=False)
-    shared = dask.delayed(task, traverse=False)
-    jobs = [(file, span) for file in files for span in file.spans(blocksize)]
-    results = dask.compute(*(look(_Shown(file, budget), span, shared) for file, span in jobs))
-    pieces: list[_Piece] = []
-    # Mistakes come back as values: so the first in the files is reported, not the first found.
-    for found in results:
-        if isinstance(found, TableError):
-            raise found
-        pieces += [piece for piece in found if piece.rows]
-    filled = {piece.file.name for piece in pieces}
-    for file in files:
-        if file.name not in filled:
-            raise TableError(file.name, "has no data rows")
-    return pieces
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """A file, and how much of it may be kept; dask does not look into it."""
-
-    file: TableFile
-    budget: _Budget | None
-
-
-def _look(shown: _Shown, span: Any, task: _Task) -> list[_Piece] | TableError:
-    """Look through a part of a file, or through all of it in steps if it cannot be cut."""
-    file, found = shown.file, []
-    columns, most = task.columns(file), task.encoder.max_categories
+def _fit(findings: list[Finding], task: Task, known: Mapping[str, Sequence[str]]) -> None:
+    """Fit the encoder to what the pieces hold."""
+    facts = settled(findings, task)
+    for i, name in enumerate(task.features):
+        if name in known:
+            words = tuple({*(facts[i].words or ()), *known[name]})
+            facts[i] = Facts("category", words=words, gap=facts[i].gap)
     try:
-        for where, table in file.tables(span, columns, task.types(), most):
-            if not table.num_rows:
-                continue
-            try:
-                piece = _look_at(file, where, table, task)
-            except CellError as error:
-                return file.error(where, error)
-            if shown.budget is not None and shown.budget.take(table.nbytes):
-                piece.kept.append(table)
-            found.append(piece)
-    except TableError as error:
-        return error
-    return found
+        task.encoder.settle(task.features, facts)
+    except MixedColumnError as error:
+        raise locate_words(error, findings) from None
 
 
-def _look_at(file: TableFile, span: Span, table: pa.Table, task: _Task) -> _Piece:
-    """Note what some rows hold."""
-    encoder, errors = task.encoder, []
-    labels = Facts(gap=0)
-    if task.target in table.column_names:
-        try:
-            labels = _look_at_labels(table, task)
-        except CellError as error:
-            errors.append(error)
-    facts: list[Facts] = []
-    unknown: dict[str, int] = {}
-    rows = table.select(task.features)
-    try:
-        if task.fitted:
-            unknown = encoder.check_rows(rows)
-        else:
-            facts = encoder.facts_of(rows)
-    except CellError as error:
-        errors.append(error)
-    if errors:
-        raise min(errors, key=lambda error: error.row)
-    return _Piece(file, span, table.num_rows, facts, labels, unknown, [])
-
-
-def _look_at_labels(table: pa.Table, task: _Task) -> Facts:
-    encoder = task.encoder
-    assert task.target is not None, "there is a label column"
-    column = whole(table.column(task.target))
-    facts = encoder.facts_of_words(column, task.target)
-    if task.code is not None:
-        codes, missing = codes_of(column, task.code.words, encoder.null_values)
-        if (strange := (codes < 0) & ~missing).any():
-            row, words = int(strange.argmax()), task.code.words
-            shown = ", ".join(words[:8]) + (", ..." if len(words) > 8 else "")
-            raise CellError(
-                row, task.target, f"the label is {str(column[row])!r}, which is not one of {shown}"
-            )
-    return facts
-
-
-def _settled(pieces: list[_Piece], task: _Task) -> list[Facts]:
-    """Put the facts of all pieces together.
-
-    A column of a csv file may look like numbers in some pieces, and be words in others: there its
-    words are read again, as they are written.
-    """
-    mixed = [
-        i
-        for i in range(len(task.features))
-        if len({piece.facts[i].kind for piece in pieces} - {None}) > 1
-    ]
-    names = [task.features[i] for i in mixed]
-    if names:
-        again = dask.delayed(_words_again, pure=False)
-        found = dask.compute(*(again(_Shown(p.file, None), p.span, names, task) for p in pieces))
-        for piece, facts in zip(pieces, found, strict=True):
-            piece.kept.clear()
-            for i, fact in zip(mixed, facts, strict=True):
-                piece.facts[i] = fact
-    return [agreed([piece.facts[i] for piece in pieces]) for i in range(len(task.features))]
-
-
-def _words_again(shown: _Shown, span: Span, names: list[str], task: _Task) -> list[Facts]:
-    encoder, file = task.encoder, shown.file
-    types = dict.fromkeys(names, WORDS)
-    table = next(file.read([span], names, types, encoder.max_categories))
-    return [encoder.facts_of_words(whole(table.column(name)), name) for name in names]
-
-
-def _located(error: MixedColumnError, pieces: list[_Piece], task: _Task) -> TableError:
-    """Return the error of a column of numbers and words with the first row that has a word."""
-    types = {error.column: WORDS}
-    for piece in pieces:
-        tables = piece.file.read([piece.span], [error.column], types, task.encoder.max_categories)
-        codes, _ = codes_of(whole(next(tables).column(0)), error.words)
-        if (codes >= 0).any():
-            cell = CellError(int((codes >= 0).argmax()), error.column, error.reason)
-            return piece.file.error(piece.span, cell)
-    return TableError(pieces[0].file.name, str(error))
-
-
-def _found_code(pieces: list[_Piece], target: str, positive: Any, most: int) -> LabelCode:
-    words = agreed([piece.labels for piece in pieces]).words
-    first = pieces[0].file.name
+def _found_code(findings: list[Finding], target: str, positive: Any, most: int) -> LabelCode:
+    words = agreed([found.labels for found in findings]).words
+    first = findings[0].piece.file.name
     if words is None or len(words) > most:
         raise TableError(first, f"label column {target!r} has more than {most} labels")
     if not words:
@@ -497,26 +282,26 @@ def _found_code(pieces: list[_Piece], target: str, positive: Any, most: int) -> 
     return label_code(target, words, _words(positive))
 
 
-def _mark(code: LabelCode, pieces: list[_Piece], unlabeled: Any) -> Any:
+def _mark(code: LabelCode, findings: list[Finding], unlabeled: Any) -> Any:
     """Return the mark of rows without label; refuse one that is a class, beside one more at most.
 
     Rows without label would get that class. Beside two classes and more, the mark is itself,
     written out.
     """
-    gap = next((piece for piece in pieces if piece.labels.gap is not None), None)
+    gap = next((found for found in findings if found.labels.gap is not None), None)
     mark = code.mark(unlabeled, gap is not None)
     classes = code.classes().tolist()
     if gap is None or code.positive is not None or mark not in classes or len(classes) > 2:
         return mark
     reason = f"the label is missing, but the mark of unlabeled rows, {unlabeled!r}, is a class"
     assert gap.labels.gap is not None, "that is how it was found"
-    raise gap.file.error(gap.span, CellError(gap.labels.gap, code.name, reason))
+    raise gap.piece.file.error(gap.piece.span, CellError(gap.labels.gap, code.name, reason))
 
 
-def _warn_of_unknown(pieces: list[_Piece]) -> None:
+def _warn_of_unknown(findings: list[Finding]) -> None:
     unknown: dict[str, int] = {}
-    for piece in pieces:
-        for name, count in piece.unknown.items():
+    for found in findings:
+        for name, count in found.unknown.items():
             unknown[name] = unknown.get(name, 0) + count
     warn_of_unknown(unknown)
 
@@ -528,16 +313,15 @@ def _warn_of_unknown(pieces: list[_Piece]) -> None:
 class _Plan:
     """What every block has in common."""
 
-    task: _Task
-    encoder: TableEncoder
+    task: Task
     code: LabelCode | None
     mark: Any
     block: str
 
 
-def _build(pieces: list[_Piece], plan: _Plan) -> tuple[da.Array, da.Array | None]:
+def _build(pieces: list[Piece], plan: _Plan) -> tuple[da.Array, da.Array | None]:
     """Build the lazy arrays. X and y share one task per block, which reads its rows once."""
-    state = {name: value for name, value in vars(plan.encoder).items() if name != "reading_"}
+    state = {name: value for name, value in vars(plan.task.encoder).items() if name != "reading_"}
     described = [(p.file.name, p.file.file.version, p.span, p.rows) for p in pieces]
     token = tokenize(described, plan.task.features, state, plan.code, plan.mark, plan.block)
     read, x_name, y_name = (f"{part}-{token}" for part in ("read-table", "table-X", "table-y"))
@@ -556,16 +340,16 @@ def _build(pieces: list[_Piece], plan: _Plan) -> tuple[da.Array, da.Array | None
         # Each of these names is a group of its own: tasks of one group are spread over all
         # workers, and the texts of a compressed file would travel.
         key = (f"rows-{low}-{token}", 0)
-        reading[key] = (_read, _Group(group), shared)
+        reading[key] = (partial(_read, group), shared)
         for k in range(len(group)):
             reading[(read, low + k)] = (getitem, key, k)
         low += len(group)
     chunks = tuple(piece.rows for piece in pieces)
     x_layer = {(x_name, i, 0): (getitem, (read, i), 0) for i in range(len(pieces))}
     graph = HighLevelGraph({read: reading, x_name: x_layer}, {read: set(), x_name: {read}})
-    dtype = np.dtype(plan.encoder.dtype)
+    dtype = np.dtype(plan.task.encoder.dtype)
     x_meta = as_block(csr_array((0, 0), dtype=dtype), plan.block)
-    width = (plan.encoder.n_features_out_,)
+    width = (plan.task.encoder.n_features_out_,)
     X = da.Array(graph, x_name, chunks=(chunks, width), meta=x_meta)
     if plan.code is None:
         return X, None
@@ -575,29 +359,18 @@ def _build(pieces: list[_Piece], plan: _Plan) -> tuple[da.Array, da.Array | None
     return X, da.Array(graph, y_name, chunks=(chunks,), meta=y_meta)
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Pieces of one file that one task reads; dask does not look into it."""
-
-    pieces: list[_Piece]
-
-
-def _read(group: _Group, plan: _Plan) -> list[tuple[Any, Any]]:
+def _read(pieces: list[Piece], plan: _Plan) -> list[tuple[Any, Any]]:
     """Read some pieces of a file, one after the other."""
-    pieces, task = group.pieces, plan.task
-    file = pieces[0].file
-    if pieces[0].kept:
-        tables: Any = iter(pieces[0].kept)
-    else:
-        spans, columns = [piece.span for piece in pieces], task.columns(file)
-        tables = file.read(spans, columns, task.types(), plan.encoder.max_categories)
+    task, file = plan.task, pieces[0].file
+    kept = pieces[0].kept
+    tables = iter(kept) if kept else task.read(file, [piece.span for piece in pieces])
     found = []
     try:
         for piece in pieces:
             table = next(tables)
             if table.num_rows != piece.rows:
                 raise ValueError(f"{table.num_rows} rows, expected {piece.rows}")
-            rows, _ = plan.encoder.encode(table.select(task.features))
+            rows, _ = task.encoder.encode(table.select(task.features))
             found.append((as_block(rows, plan.block), _labels(table, plan)))
     except ValueError as error:
         raise TableError(file.name, f"has changed since it was surveyed: {error}") from error
@@ -611,5 +384,5 @@ def _labels(table: pa.Table, plan: _Plan) -> np.ndarray | None:
         codes = np.full(table.num_rows, -1, dtype=np.int32)
     else:
         column = whole(table.column(plan.code.name))
-        codes, _ = codes_of(column, plan.code.words, plan.encoder.null_values)
+        codes, _ = codes_of(column, plan.code.words, plan.task.encoder.null_values)
     return plan.code.decode(codes, plan.mark)

@@ -116,6 +116,23 @@ def test_dates_are_numbers():
         np.testing.assert_allclose(rows[:, 0], np.arange(11) / 10, atol=1e-12)
 
 
+def test_dates_and_numbers_are_not_taken_for_each_other():
+    days = pd.DataFrame({"when": pd.date_range("2024-01-01", periods=3)})
+    words = [{"when": "2024-01-02"}, {"when": "2024-01-02 12:00:00"}]
+    encoder = TableEncoder().fit(days)
+    np.testing.assert_allclose(encoder.transform(words).toarray()[:, 0], [0.5, 0.75])
+    for table, reason in [
+        ([{"when": 3}], "column 'when', row 0: holds int64, wanted dates"),
+        ([{"when": "soon"}], "column 'when', row 0: holds 'soon', wanted a date"),
+    ]:
+        with pytest.raises(ValueError, match=reason):
+            encoder.transform(table)
+    with pytest.raises(ValueError, match=r"holds timestamp\[.*\], wanted numbers"):
+        TableEncoder().fit([{"when": 3}]).transform(days)
+    with pytest.raises(ValueError, match="column 'on', row 0: holds bool, wanted numbers"):
+        TableEncoder(numeric=["on"]).fit([{"on": True}])
+
+
 @pytest.mark.parametrize("dtype", ["string", "string[pyarrow]", "object", "category"])
 def test_words_of_pandas_with_na(holes, dtype):
     frame = holes.assign(c=holes["c"].astype(dtype))

@@ -7,7 +7,7 @@ import dask
 import numpy as np
 import pytest
 
-from dask_s3vm.io import TableError, read_table, tables
+from dask_s3vm.io import TableError, read_table, table_survey
 
 GOOD = "size,color,label\n" + "".join(f"{i},red,{i % 2}\n" for i in range(200))
 
@@ -207,7 +207,7 @@ def test_options_without_effect_are_refused(make):
 def test_a_file_that_changes_after_the_first_look(make, monkeypatch):
     path = make(GOOD)
     kept, _, _ = read_table(path, label="label")
-    monkeypatch.setattr(tables, "_KEPT", 0)
+    monkeypatch.setattr(table_survey, "KEPT", 0)
     X, y, _ = read_table(path, label="label")
     make("size,color,label\n" + "x,red,1\n" * 200)
     with pytest.raises(TableError, match="has changed since"):
