@@ -21,6 +21,7 @@ from scipy.sparse import csr_array
 
 from dask_s3vm.io.blocks import as_block
 from dask_s3vm.io.errors import TableError
+from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 from dask_s3vm.io.svmlight import read_svmlight
 
@@ -71,6 +72,7 @@ def read_rcv1(
     TableError
         If the file of topics is not, or does not have the topic.
     """
+    files = find_files(urlpath, FORMATS["svmlight"].fits)
     parts = [
         read_svmlight(
             file.name,
@@ -80,7 +82,7 @@ def read_rcv1(
             block=block,
             dtype=dtype,
         )
-        for file in find_files(urlpath)
+        for file in files
     ]
     X = da.concatenate([rows for rows, _ in parts]) if len(parts) > 1 else parts[0][0]
     if topics is None:
@@ -95,7 +97,7 @@ def read_rcv1(
             dtype=np.int64,
             meta=np.empty(0, np.int64),
         )
-        for file, (_, numbers) in zip(find_files(urlpath), parts, strict=True)
+        for file, (_, numbers) in zip(files, parts, strict=True)
     ]
     return X, da.concatenate(labels) if len(labels) > 1 else labels[0]
 

@@ -285,22 +285,42 @@ def _restore(header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> "BaseE
 
 
 def _check_shapes(estimator: Any) -> None:
-    """Refuse weights that do not fit together: compiled code would read beyond their end."""
+    """Refuse weights that do not fit together, or are not numbers.
+
+    Compiled code would read beyond their end, or every row would silently get the same class.
+    """
     _check_encoder(estimator)
     fitted = vars(estimator)
     if "coef_" not in fitted:
         return
     coef, n_features = fitted["coef_"], fitted.get("n_features_in_")
     kernel_map = fitted.get(_KERNEL_MAP)
-    if not isinstance(coef, np.ndarray) or coef.ndim != 2 or coef.dtype.kind != "f":
-        raise ValueError("coef_ is not a matrix of real numbers")
+    if not _is_real(coef, 2) or not len(coef):
+        raise ValueError("coef_ is not a matrix of finite real numbers")
     if kernel_map is not None:
         if (coef.shape[1], n_features) != (kernel_map.n_components, kernel_map.n_features):
             raise ValueError("coef_ or n_features_in_ does not fit kernel_map_")
     elif n_features is not None and coef.shape[1] != n_features:
         raise ValueError(f"coef_ has {coef.shape[1]} columns, n_features_in_ is {n_features}")
-    if np.size(fitted.get("intercept_", 0.0)) not in (1, coef.shape[0]):
-        raise ValueError(f"intercept_ does not fit coef_ of shape {coef.shape}")
+    intercept = fitted.get("intercept_")
+    if intercept is not None and (not _is_real(intercept, 1) or len(intercept) != len(coef)):
+        raise ValueError(f"intercept_ is not {len(coef)} finite real numbers, as coef_ has rows")
+    classes = fitted.get("classes_")
+    if classes is None:
+        return
+    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or len(classes) < 2:
+        raise ValueError("classes_ is not a list of two or more classes")
+    if len(set(classes.tolist())) < len(classes):
+        raise ValueError("classes_ has a class twice")
+    wanted = 1 if len(classes) == 2 else len(classes)
+    if len(coef) != wanted:
+        raise ValueError(f"coef_ has {len(coef)} rows for {len(classes)} classes, wanted {wanted}")
+
+
+def _is_real(array: Any, ndim: int) -> bool:
+    """Tell whether something is an array of finite real numbers."""
+    is_array = isinstance(array, np.ndarray) and array.ndim == ndim and array.dtype.kind == "f"
+    return is_array and bool(np.isfinite(array).all())
 
 
 def _check_encoder(estimator: Any) -> None:

@@ -142,7 +142,7 @@ def find_files(
         their names.
     belongs : callable
         Tells which files of a folder are meant, by their names. Hidden ones (whose names start
-        with a dot or an underscore) never are.
+        with a dot or an underscore), READMEs and LICENSEs never are.
 
     Returns
     -------
@@ -153,6 +153,8 @@ def find_files(
     ------
     FileNotFoundError
         If a file does not exist, or a pattern matches none.
+    ValueError
+        If a file is a pipe or a device, which cannot be read twice.
     """
     if isinstance(urlpath, str | os.PathLike):
         urlpath = [urlpath]
@@ -189,8 +191,9 @@ def _rest_of_line(stream: Any) -> bytes:
 
 
 def is_hidden(path: str) -> bool:
-    """Tell whether a file's name says that it is no data: it starts with a dot or underscore."""
-    return path.rstrip("/").rpartition("/")[2].startswith((".", "_"))
+    """Tell whether a name says that a file of a folder is no data: hidden, or about the data."""
+    name = path.rstrip("/").rpartition("/")[2]
+    return name.startswith((".", "_")) or name.upper().startswith(("README", "LICENSE"))
 
 
 def _expand(url: str, belongs: Callable[[str], bool]) -> list[TextFile]:
@@ -216,6 +219,8 @@ def _describe(fs: Any, path: str, url: str) -> TextFile:
     if not fs.exists(path):
         raise FileNotFoundError(f"there is no file {url!r}")
     info = fs.info(path)
+    if info.get("type") == "other":
+        raise ValueError(f"{url} is a pipe or a device, wanted a regular file")
     size = info.get("size")
     if infer_compression(path) is not None:
         size = None

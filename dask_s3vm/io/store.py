@@ -27,6 +27,7 @@ __all__ = [
     "is_local",
     "join_url",
     "make_folder",
+    "names_in",
     "open_input",
     "remove",
     "remove_folder",
@@ -70,6 +71,16 @@ def exists(url: Url) -> bool:
         return os.path.exists(address(url))
     fs, path = filesystem(url)
     return bool(fs.exists(path))
+
+
+def names_in(url: Url) -> list[str]:
+    """Return the sorted names of all that is in a folder; none if it does not exist."""
+    if is_local(url):
+        path = address(url)
+        return sorted(os.listdir(path)) if os.path.isdir(path) else []
+    fs, path = filesystem(url)
+    found = fs.ls(path, detail=False) if fs.isdir(path) else []
+    return sorted(name.rstrip("/").rpartition("/")[2] for name in found)
 
 
 def remove(url: Url) -> None:

@@ -76,8 +76,8 @@ def read_svmlight(
     ----------
     urlpath : str, path or list of these
         File, glob pattern, folder, or list of these; anything fsspec can open. A compressed file
-        (``.gz``, ``.bz2``) is decompressed into a temporary file by every process that reads
-        blocks of it, once.
+        (``.gz``, ``.bz2``, ``.xz``) is decompressed into a temporary file by every process that
+        reads blocks of it, once.
     n_features : int, optional
         Number of columns of `X`; by default as many as the largest column number needs.
     zero_based : bool or "auto"
