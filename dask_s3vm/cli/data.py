@@ -13,6 +13,7 @@ import numpy as np
 from dask_s3vm.cli.labels import check_length, hidden_rows
 from dask_s3vm.cli.options import Place, YesNo, add_options, names_of, option
 from dask_s3vm.cli.stopping import BadData
+from dask_s3vm.labels import AUTO, as_labels, is_unlabeled, mark_for
 
 #: Names of formats. `io.formats` has the formats themselves; importing it would slow down `--help`.
 FORMATS = ("arrow", "csv", "kdd99", "npy", "npz", "parquet", "rcv1", "svmlight", "table")
@@ -138,20 +139,31 @@ class Rows:
         if self.encoder is not None:
             estimator.encoder_ = self.encoder
 
-    def hide(self, mark: Any, keep: int | None, share: float | None, seed: int) -> None:
+    def hide(self, mark: Any, keep: int | None, share: float | None, seed: int) -> Any:
         """Hide some labels; see `hidden_rows`. Costs: the labels of all rows come to this process.
 
         Parameters
         ----------
         mark, keep, share, seed
             See `hidden_rows`; with neither `keep` nor `share`, nothing is hidden.
+
+        Returns
+        -------
+        object
+            The mark of rows without a label from now on. Where few labels of 0 and 1 are hidden,
+            "auto" would not know whether -1 or 0 is the mark.
         """
         if keep is None and share is None:
-            return
-        self.truth = np.asarray(self.y)
+            return mark
+        self.truth = as_labels(self.y)
         self.hidden = hidden_rows(self.truth, mark, keep, share, seed)
-        word = mark if self.truth.dtype.kind in "iuf" else str(mark)
-        self.y = np.where(self.hidden, -1 if mark is None else word, self.truth)
+        word = mark_for(self.truth.dtype, mark)
+        if (
+            word != word and not np.isnan(self.truth).any()
+        ):  # -1 may be the mark among these numbers
+            word = -1
+        self.y = np.where(self.hidden, word, self.truth)
+        return word if self.truth.dtype.kind in "iuf" else mark
 
     def hidden_error(self, estimator: Any) -> dict[str, Any]:
         """Return the number of hidden labels and the error on them; {} if none were hidden."""
@@ -168,7 +180,7 @@ def read_rows(
     *,
     encoder: Any = None,
     labels: bool = True,
-    unlabeled: Any = -1,
+    unlabeled: Any = AUTO,
 ) -> Rows:
     """Read files on the current cluster.
 
@@ -370,7 +382,7 @@ def _read(
             )
     more: dict[str, Any] = {name: value for name, value in given.items() if name in known}
     if "unlabeled" in known:  # replaces labels that are missing
-        more["unlabeled"] = -1 if is_table and mark is None else mark
+        more["unlabeled"] = mark if is_table and mark is not None else _mark_of_numbers(mark)
     if is_table:
         if not labels:
             more["label"] = False
@@ -401,4 +413,9 @@ def _is_positive(y: np.ndarray, positive: list[str], mark: Any) -> np.ndarray:
         found = np.isin(y, [float(name) for name in positive])
     else:
         found = np.isin(y.astype(np.str_), positive)
-    return np.where(y == mark, -1 if mark is None else mark, found).astype(np.int64)
+    return np.where(is_unlabeled(y, mark), _mark_of_numbers(mark), found).astype(np.int64)
+
+
+def _mark_of_numbers(mark: Any) -> Any:
+    """Return the mark of rows without a label where labels are whole numbers."""
+    return -1 if mark is None else mark_for(np.dtype(np.int64), mark)

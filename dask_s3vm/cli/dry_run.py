@@ -17,6 +17,7 @@ from dask_s3vm.engine.workers import worker_limits, worker_threads
 from dask_s3vm.exceptions import MemoryShortError
 from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.rows import load_pair, new_pair
+from dask_s3vm.labels import Tally, as_labels, find_classes
 
 #: Seconds of a round without its pass, on one machine: with workers (True) and without (False).
 LATENCY = {True: 0.004, False: 0.0005}
@@ -81,8 +82,8 @@ def _with_kernel(size: estimate.DataSize, estimator: Any) -> estimate.DataSize:
 def _problem_count(facts: list[Any], y: Any, mark: Any) -> int:
     """Return the number of problems: one for two classes, else one per class."""
     found = [fact.labels for fact in facts if fact.labels is not None]
-    labels = np.unique(np.concatenate(found)) if found else np.unique(np.asarray(y))
-    n_classes = np.count_nonzero(labels != mark) if mark is not None else len(labels)
+    tally = Tally.joined(found or [Tally.of(as_labels(y))])
+    n_classes = len(find_classes(tally, mark, supervised=True))
     return int(n_classes) if n_classes > 2 else 1
 
 

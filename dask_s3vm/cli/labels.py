@@ -8,6 +8,7 @@ import numpy as np
 
 from dask_s3vm.cli.methods import mark_of
 from dask_s3vm.cli.stopping import BadData
+from dask_s3vm.labels import AUTO, is_unlabeled
 
 #: Labels in text files of SVMlin: two classes, and 0 for rows without a label.
 _SVMLIN = (-1, 0, 1)
@@ -17,6 +18,8 @@ def check_label_options(chosen: Mapping[str, Any]) -> None:
     """Refuse options about labels that contradict each other."""
     if (chosen.get("labels") or "").startswith("column:"):
         raise click.UsageError("--labels column:NAME is --label NAME now")
+    if chosen.get("unlabeled") == "none" and (chosen["hide_all_but"] or chosen["hold_out"]):
+        raise click.UsageError("hidden labels need a mark: --unlabeled none does not go with them")
     for one, other in (("labels", "label"), ("labels", "positive"), ("hide_all_but", "hold_out")):
         if chosen.get(one) and chosen.get(other):
             first, second = one.replace("_", "-"), other.replace("_", "-")
@@ -24,8 +27,8 @@ def check_label_options(chosen: Mapping[str, Any]) -> None:
 
 
 def mark_from(text: str) -> Any:
-    """Return the mark of `--unlabeled`; auto: the one that readers and estimators agree on."""
-    return -1 if text == "auto" else mark_of(text)
+    """Return the mark of `--unlabeled`."""
+    return AUTO if text == AUTO else mark_of(text)
 
 
 def separate_labels(
@@ -39,7 +42,7 @@ def separate_labels(
     from dask_s3vm.io.label_files import read_labels
 
     found = read_labels(path)
-    if unlabeled != "auto" or path.lower().endswith(".npy"):
+    if unlabeled != AUTO or path.lower().endswith(".npy"):
         return found, mark_from(unlabeled)
     values = np.unique(found)
     if found.dtype.kind == "U" or not set(values.tolist()) <= set(_SVMLIN):
@@ -58,14 +61,6 @@ def check_length(labels: np.ndarray, rows: float, name: str) -> None:
     """Refuse labels whose number differs from that of the rows, if that is known (not NaN)."""
     if not np.isnan(rows) and len(labels) != rows:
         raise BadData(f"{name} has {len(labels):,} labels, but there are {int(rows):,} rows")
-
-
-def has_label(y: np.ndarray, mark: Any) -> np.ndarray:
-    """Tell for each row whether it has a label; words are compared with the mark as text."""
-    if y.dtype.kind in "biuf":
-        return (y != mark) & ~np.isnan(y.astype(np.float64)) if mark is not None else y == y
-    words = y.astype(np.str_)
-    return (words != "") & (words != ("" if mark is None else str(mark)))
 
 
 def hidden_rows(
@@ -96,7 +91,7 @@ def hidden_rows(
     """
     from dask_s3vm.datasets._sampling import row_keys, stream_seed
 
-    labeled = np.flatnonzero(has_label(y, mark))
+    labeled = np.flatnonzero(~is_unlabeled(y, mark))
     keys = row_keys(stream_seed(seed, "labels"), 0, len(y))[labeled]
     labeled = labeled[np.argsort(keys)]
     classes, first, of = np.unique(y[labeled], return_index=True, return_inverse=True)

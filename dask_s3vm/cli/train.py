@@ -151,7 +151,6 @@ class Job:
             self._apart, self._mark = separate_labels(
                 chosen["labels"], chosen["unlabeled"], self.say
             )
-        estimator.set_params(unlabeled=self._mark)
         if chosen["nworkers"] or chosen["scheduler"] or chosen["scheduler_file"]:
             first_look(chosen["data"], chosen, self._mark)
         parameters = estimator.get_params(deep=False)
@@ -164,14 +163,15 @@ class Job:
         }
 
     @contextlib.contextmanager
-    def rows(self, record: RunRecord) -> Iterator[tuple[Rows, Any]]:
+    def rows(self, estimator: Any, record: RunRecord) -> Iterator[tuple[Rows, Any]]:
         """Have the rows and the client (None for threads) while the cluster is there."""
         chosen = self.chosen
         with running_on(cluster_of(chosen)) as client, performance_report(client, record):
             record.note_cluster(client)
             self.say(f"reading {', '.join(chosen['data'])}")
             rows = labeled_rows(chosen["data"], chosen, self._apart, unlabeled=self._mark)
-            rows.hide(self._mark, chosen["hide_all_but"], chosen["hold_out"], chosen["seed"] or 0)
+            hiding = chosen["hide_all_but"], chosen["hold_out"], chosen["seed"] or 0
+            estimator.set_params(unlabeled=rows.hide(self._mark, *hiding))
             self._read_at = time.perf_counter()
             record.facts["data"] = {"files": list(chosen["data"]), **shape_of(rows.X)}
             yield rows, client
@@ -208,7 +208,7 @@ def _carry_out(job: Job, estimator: Any, record: RunRecord) -> dict[str, Any] | 
     check_state(chosen["checkpoint"], chosen["resume"], job.say)
     job.prepare(estimator, record)
     estimator.set_params(callbacks=[record.history.append], verbose=not chosen["quiet"])
-    with job.rows(record) as (rows, client):
+    with job.rows(estimator, record) as (rows, client):
         X, y = rows
         if chosen["dry_run"]:
             from dask_s3vm.cli.dry_run import dry_run

@@ -173,7 +173,7 @@ def _carry_out(
         how |= {"n_iter": chosen["random"], "random_state": chosen["seed"] or 0}
         search = S3VMRandomizedSearchCV(estimator, candidates, **how)
     job.prepare(estimator, record)
-    with job.rows(record) as (rows, _):
+    with job.rows(estimator, record) as (rows, _):
         X, y = rows
         job.say(f"searching on {X.shape[0]:,} rows x {X.shape[1]:,} features")
         search.fit(X, y)

@@ -28,6 +28,7 @@ from dask_s3vm.engine.blocks import (
 from dask_s3vm.engine.mapped import MappedRows
 from dask_s3vm.engine.shard import Piece
 from dask_s3vm.kernels.rows import CSR
+from dask_s3vm.labels import Tally
 
 #: Nominal size of a stored entry with its column number, to convert `s3vm.shard-bytes` to cost.
 BYTES_PER_ENTRY = 12
@@ -49,7 +50,7 @@ class Facts:
     cost : sum of the costs of its rows.
     nbytes : size of the arrays of its rows, in memory or in a file.
     sparse : whether the rows are sparse.
-    labels : sorted distinct labels; None if the block has no labels.
+    labels : distinct labels and their counts; None if the block has no labels.
     mapped : whether the rows can stay in their file; also true of blocks without stored entries.
     """
 
@@ -58,7 +59,7 @@ class Facts:
     cost: int
     nbytes: int
     sparse: bool
-    labels: np.ndarray | None
+    labels: Tally | None
     mapped: bool = False
 
 
@@ -115,7 +116,7 @@ def facts_of(block: Block) -> Facts:
         costs,
         sum(array.nbytes for array in arrays),
         rows.indptr is not None if isinstance(rows, MappedRows) else isinstance(rows, CSR),
-        None if block.labels is None else np.unique(block.labels),
+        None if block.labels is None else Tally.of(block.labels),
         mapped or n_rows == 0 or (isinstance(rows, CSR) and len(rows.indices) == 0),
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 from dask_s3vm.estimators._base import FitRows, LinearS3VM, Seeds, Solver, fit_path
 from dask_s3vm.estimators._linear import LinearModel
 from dask_s3vm.features import KernelMap, fit_kernel_map
+from dask_s3vm.features.landmarks import narrow_rows
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import BinaryTask, Start
 from dask_s3vm.methods.restarts import SearchSettings
@@ -26,6 +27,7 @@ from dask_s3vm.numerics.random import seed_sequence
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.methods import RLSCParameters, S2RLSCParameters
 from dask_s3vm.parameters.shared import LeastSquaresKernel, ShardedSearch
+from dask_s3vm.problems.spectrum import is_graded
 
 #: The largest matrix to be decomposed for the linear kernel, unless landmarks are chosen.
 LARGEST = 4096
@@ -46,7 +48,9 @@ class LeastSquaresModel(LeastSquaresKernel, LinearModel):
         n_rows, n_columns = X.shape
         # all rows as landmarks: a matrix of the size of their number
         if n_rows <= min(LARGEST, 3 * n_columns // 4):
-            return fit_kernel_map(X, "linear", n_components=None)
+            kernel_map = fit_kernel_map(X, "linear", n_components=None)
+            if n_columns > LARGEST or not _has_graded_columns(kernel_map.landmarks):
+                return kernel_map
         if n_columns <= LARGEST:
             return None
         return fit_kernel_map(
@@ -59,6 +63,14 @@ class LeastSquaresModel(LeastSquaresKernel, LinearModel):
             of_landmarks = self.coef_ @ self.kernel_map_.basis.T
             self.coef_ = np.ascontiguousarray((self.kernel_map_.landmarks.T @ of_landmarks.T).T)
             self.kernel_map_ = None
+
+
+def _has_graded_columns(rows: Any) -> bool:
+    """Whether products of rows lose the small columns; those of columns do not."""
+    rows = narrow_rows(rows)
+    squares = np.asarray((rows * rows).sum(axis=0), dtype=np.float64) / rows.shape[0]
+    means = np.asarray(rows.mean(axis=0, dtype=np.float64))
+    return is_graded(squares, squares - np.square(means))
 
 
 def search_settings(parameters: Any) -> SearchSettings:

@@ -177,6 +177,12 @@ class STARSVM(STARParameters, ShardedSearch, LinearS3VM):
             self._keep_expansion(found, self._kernel_columns(rows.rows))
         self.intercept_ = np.zeros(len(self.coef_))
         self.gap_ = one_or_all([one.gap for one in solved])
+        if not found.any(axis=1).all() and any(one.termination == "precision" for one in solved):
+            raise ValueError(
+                "STARSVM: X has rows so long that every step is lost to rounding, and the weights "
+                "are 0; divide the columns by their ranges (dask_s3vm.features.UnitScaler), or "
+                f"give a smaller C than {self.C:g}"
+            )
         self._keep_course(solved, history)
 
     def _keep_expansion(self, dual: np.ndarray, columns: KernelColumns) -> None:

@@ -129,7 +129,8 @@ def load_predictor(path: Url) -> Any:
         if not (plain and fitted.keys() >= _OF_PREDICTION):
             return _restore(header, arrays)
         unlabeled = header["params"].get("unlabeled")
-        found = {name: decode(fitted[name], arrays) for name in _OF_PREDICTION}
+        names = _OF_PREDICTION | ({"feature_names_in_"} & fitted.keys())
+        found = {name: decode(fitted[name], arrays) for name in names}
         predictor = Predictor(found, decode(unlabeled, arrays))
         _check_shapes(predictor)
         return predictor

@@ -24,7 +24,7 @@ class S3VMGridSearchCV(S3VMSearch):
     Parameters
     ----------
     estimator : estimator
-        Unfitted estimator of this package or another. Its `unlabeled` (-1 if it has none) marks
+        Unfitted estimator of this package or another. Its `unlabeled` ("auto" if it has none) marks
         rows without a label.
     param_grid : dict, or list of dicts
         For each parameter, the values to try.

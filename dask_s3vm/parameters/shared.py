@@ -116,11 +116,13 @@ class InterceptParameters:
 class LabelParameters:
     """How labels are read."""
 
-    unlabeled: int | str | None = parameter(
-        "int, str or None",
-        "Mark of rows without a label; None if there is no mark.",
-        [Integral, str, None],
-        default=-1,
+    unlabeled: float | str | None = parameter(
+        "int, str, NaN or None",
+        'Mark of rows without a label; None if there is no mark. "auto": -1 among whole numbers, '
+        'NaN among numbers that have it, "" (None, NA, NaN) among strings; y of -1, 0 and +1 is '
+        "refused if 0 is more frequent than -1, because it may be the mark.",
+        [Integral, "nan", str, None],
+        default="auto",
     )
 
 
@@ -128,12 +130,14 @@ class LabelParameters:
 class SupervisedLabelParameters(LabelParameters):
     """How labels are read where rows without one are of no use."""
 
-    unlabeled: int | str | None = redeclared(
+    unlabeled: float | str | None = redeclared(
         LabelParameters,
         "unlabeled",
-        about="Mark of rows without a label, which are left out; None if there is no mark. If y "
-        "has the values -1 and +1 only, these are taken as the two classes.",
-        default=-1,
+        about="Mark of rows without a label, which are left out; None if there is no mark. "
+        '"auto": -1 among whole numbers, NaN among numbers that have it, "" (None, NA, NaN) among '
+        "strings. If y has the values -1 and +1 only, these are taken as the two classes; -1, 0 "
+        "and +1 are refused if 0 is more frequent than -1, because it may be the mark.",
+        default="auto",
     )
 
 

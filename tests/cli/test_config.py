@@ -59,7 +59,7 @@ def test_a_file_says_all_and_paths_are_relative_to_it(write, tmp_path):
     model = load_model(tmp_path / "job" / "found.npz")
     assert row["model"] == str(tmp_path / "job" / "found.npz")
     wanted = {"lam": 0.02, "lam_unlabeled": 0.5, "positive_ratio": 0.5, "kernel": "rbf"}
-    wanted |= {"sigma": 1.5, "n_components": 30, "random_state": 3, "unlabeled": -1}
+    wanted |= {"sigma": 1.5, "n_components": 30, "random_state": 3, "unlabeled": "auto"}
     assert wanted.items() <= model.get_params().items()
 
 

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from running import result_of, run
 
 from dask_s3vm import TSVM
-from dask_s3vm.cli.labels import has_label, hidden_rows
+from dask_s3vm.cli.data import Rows
+from dask_s3vm.cli.labels import hidden_rows
 from dask_s3vm.datasets import hide_labels
+from dask_s3vm.labels import is_unlabeled
 
 
 @given(st.integers(3, 60), st.integers(0, 5), st.data())
@@ -33,17 +35,28 @@ def test_a_share_of_each_class_is_held_out(share, seed, words):
 
 
 @pytest.mark.parametrize(
-    ("y", "mark", "wanted"),
+    ("y", "word"),
     [
-        ([0, 1, -1], -1, [1, 1, 0]),
-        ([0.5, np.nan, 2.0], -1, [1, 0, 1]),
-        (["a", "", "-1"], -1, [1, 0, 0]),
-        (["a", "", "-1"], None, [1, 0, 1]),
-        ([0, -1, 1], None, [1, 1, 1]),
+        ([2, 1, 1, 2, -1], -1),
+        ([2.0, 1.0, 1.0, 2.0, -1.0], -1),
+        ([0.0, 1.0, 1.0, 0.0, np.nan], np.nan),
+        (["a", "b", "b", "a", ""], ""),
     ],
 )
-def test_what_has_a_label(y, mark, wanted):
-    assert has_label(np.array(y), mark).astype(int).tolist() == wanted
+def test_hidden_labels_get_the_mark_of_the_others(y, word):
+    rows = Rows(None, np.array(y))
+    mark = rows.hide("auto", 2, None, 0)
+    assert rows.hidden.sum() == 2
+    marks = rows.y[rows.hidden]
+    assert np.isnan(marks).all() if word != word else (marks == word).all(), marks
+    assert np.array_equal(is_unlabeled(rows.y, mark), rows.hidden | (np.arange(5) == 4))
+
+
+def test_a_few_labels_of_a_file_of_0_and_1_can_be_held_out(g2c, tmp_path):
+    np.savez(tmp_path / "rows.npz", X=g2c[0], y=g2c[1])
+    told = result_of(run("train", tmp_path / "rows.npz", "--hold-out", 0.1, "--json", "--quiet"))
+    assert told["hidden_rows"] == sum(round(0.1 * n) for n in np.bincount(g2c[1]))
+    assert told["hidden_error_%"] < 10
 
 
 @pytest.mark.parametrize("kind", ["npz", "csv"])

@@ -313,7 +313,7 @@ def test_one_unlabeled_row_and_limits(small):
     X, truth, y = small
     few = truth.copy()
     few[5] = -1
-    model = STARSVM(sigma=1.0).fit(X, few)
+    model = STARSVM(sigma=1.0, unlabeled=-1).fit(X, few)
     assert model.labeled_iter_[5] == 1
     short = STARSVM(sigma=1.0, max_stages=2).fit(X, y)
     assert short.n_iter_ == 2

@@ -155,7 +155,7 @@ def test_one_unlabeled_row(kind, ratio, threshold):
     X, truth, _ = clusters(20)
     y = truth.copy()
     y[7] = -1
-    model = kind(0.1, positive_ratio=ratio, threshold=threshold).fit(X, y)
+    model = kind(0.1, positive_ratio=ratio, threshold=threshold, unlabeled=-1).fit(X, y)
     assert np.isfinite(model.coef_).all()
     assert model.transduction_.shape == (20,)
 
