@@ -121,7 +121,7 @@ def row_count(rows: Rows | MappedRows) -> int:
     return len(rows.indptr) - 1 if isinstance(rows, CSR) else len(rows)
 
 
-def row_costs(rows: Rows | MappedRows) -> np.ndarray:
+def row_work(rows: Rows | MappedRows) -> np.ndarray:
     """Return the cost of each row in a pass: its stored entries, plus 4."""
     rows = opened(rows)  # touches no page of a file
     if isinstance(rows, CSR):

@@ -43,8 +43,8 @@ class Shard:
     ----------
     number : position among all shards, which fixes the order of addition.
     start : global number of the first row.
-    n_features : number of columns.
-    rows : the rows, read-only; columns may be renumbered (see `plan.Layout`).
+    n_features : number of internal columns (see `plan.Layout`).
+    rows : the rows, read-only; columns may be renumbered.
     codes : class number of each row, -1 where unlabeled; None without labels.
     weights : sample weights; None if all are 1.
     state : row state of the problems that are being solved, by name (see `operations`).
@@ -199,7 +199,7 @@ def _assembled(
     found: list[Rows | MappedRows], layout: "Layout", position: np.ndarray | None, own: bool
 ) -> Rows:
     """Concatenate the parts in memory."""
-    pieces = [load_rows(rows, layout.n_features) if own else opened(rows) for rows in found]
+    pieces = [load_rows(rows, layout.n_features_in) if own else opened(rows) for rows in found]
     if layout.sparse:  # all of them: only the columns of sparse rows can be renumbered
         pieces = [as_sparse(piece) for piece in pieces]
     rows = pieces[0] if len(pieces) == 1 else stack_rows(pieces)

@@ -99,7 +99,6 @@ class LinearS3VM(MethodParameters, LinearClassifier):
     """
 
     unlabeled: Any
-    max_iter: int
     #: parameters that an estimator without them has all the same
     class_weight: Any = None
     warm_start: bool = False
@@ -216,9 +215,10 @@ class LinearS3VM(MethodParameters, LinearClassifier):
         self.termination_ = max((one.termination for one in solved), key=ENDINGS.index)
         self.history_ = history
         if self.termination_ == "max_iter":
+            most = getattr(self, "max_iter", self.n_iter_)  # an own method may have another name
             warn(
-                f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
-                f"{self._counted}; increase max_iter or tol, or regularize more",
+                f"{type(self).__name__} did not converge in max_iter={most} {self._counted}; "
+                "increase max_iter or tol, or regularize more",
                 ConvergenceWarning,
             )
 

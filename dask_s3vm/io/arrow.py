@@ -17,10 +17,17 @@ from pyarrow import ipc, parquet
 
 from dask_s3vm.io.arrow_rows import Place, batch_labels, batch_rows, highest_column
 from dask_s3vm.io.arrow_schema import Layout, layout_of
-from dask_s3vm.io.blocks import as_block, check_options, empty_block, lazy_array
+from dask_s3vm.io.blocks import (
+    as_block,
+    check_known,
+    check_options,
+    common_type,
+    empty_block,
+    lazy_array,
+    sorted_labels,
+)
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.labels import check_known, common_type, sorted_labels
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 
 __all__ = ["read_arrow", "read_parquet"]

@@ -15,12 +15,10 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
 
-from dask_s3vm.io.blocks import as_block, check_options
+from dask_s3vm.io.blocks import as_block, check_known, check_options, sorted_labels
 from dask_s3vm.io.errors import SvmlightError
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.labels import check_known, sorted_labels
-from dask_s3vm.io.packed import count_packed_lines, read_packed
-from dask_s3vm.io.sources import TextFile, UrlPath, find_files, split_evenly
+from dask_s3vm.io.sources import TextFile, UrlPath, find_files, read_packed, split_evenly
 from dask_s3vm.io.svmlight_text import BadLineError, Summary, parse, parse_line, summarize
 
 __all__ = ["SvmlightError", "read_svmlight"]
@@ -221,15 +219,10 @@ def _look_at_lines(
         summary = summarize(lines, first_column, dtype)
     except BadLineError as error:
         # Line numbers cost a look at all text before, so they are counted for a mistake only.
-        line = _lines_before(file, start) + lines.count(b"\n", 0, error.start) + 1
+        line = file.count_lines(start) + lines.count(b"\n", 0, error.start) + 1
         wrong = lines[error.start :].split(b"\n", 1)[0]
         raise SvmlightError(file.name, error.reason, line, wrong[:200]) from None
     return _Piece(start, start + len(text), summary)
-
-
-def _lines_before(file: TextFile, start: int) -> int:
-    """Count the lines before a byte of the (decompressed) text."""
-    return count_packed_lines(file, start) if file.size is None else file.count_lines(start)
 
 
 def _count_features(
@@ -324,6 +317,6 @@ def _tell_of_label(file: TextFile, piece: _Piece, form: _Format, lines: bytes, r
             continue
         if left == 0:
             reason = f"the label is not one of {form.known.tolist()}"
-            line_number = _lines_before(file, piece.start) + number + 1
+            line_number = file.count_lines(piece.start) + number + 1
             raise SvmlightError(file.name, reason, line_number, line[:200])
         left -= 1

@@ -8,6 +8,7 @@ are held.
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ _STEP = 1 << 20
 # A longer row is a quote that was never closed: reading on would bring in the whole file.
 _LONGEST_ROW = 1 << 26
 _QUOTE, _FEED, _RETURN = b'"\n\r'
+# What Arrow says about a row with another number of fields.
+_WRONG_COUNT = re.compile(
+    r"CSV parse error: (Row #(?P<row>\d+): )?Expected \d+ columns, got (?P<got>\d+)"
+)
 _MARK = b"\xef\xbb\xbf"  # some editors start a file with it
 
 
@@ -245,12 +250,6 @@ class CsvFile(TableFile):
     ) -> pa.Table:
         if not text.lstrip(b"\r\n"):  # which Arrow refuses
             return pa.table({name: pa.nulls(0) for name in wanted})
-        bad: list[Any] = []
-
-        def refuse(row: Any) -> str:
-            bad.append(row)
-            return "error"
-
         try:
             return pyarrow.csv.read_csv(
                 pa.BufferReader(text),
@@ -262,7 +261,6 @@ class CsvFile(TableFile):
                 parse_options=pyarrow.csv.ParseOptions(
                     delimiter=self.dialect.delimiter,
                     newlines_in_values=True,
-                    invalid_row_handler=refuse,
                 ),
                 convert_options=pyarrow.csv.ConvertOptions(
                     column_types=dict(types),
@@ -275,15 +273,16 @@ class CsvFile(TableFile):
                     auto_dict_max_cardinality=most,
                 ),
             )
-        except pa.ArrowInvalid:
-            if not bad:
+        except pa.ArrowInvalid as error:
+            # A handler of invalid rows would tell more, but fails on text that is not UTF-8.
+            found = _WRONG_COUNT.search(str(error))
+            if found is None:
                 raise
-            found, number = bad[0].actual_columns, bad[0].number
-        if number is None:  # as threads do not number rows
+        if found["row"] is None:  # as threads do not number rows
             return self._fields(span, text, wanted, types, most, use_threads=False)
         starts = _row_starts(text)
-        row = min(number, len(starts)) - 1
-        reason = f"has {found} fields, wanted {len(self.fields)}"
+        row = min(int(found["row"]), len(starts)) - 1
+        reason = f"has {found['got']} fields, wanted {len(self.fields)}"
         raise self._error_at(span[0] + int(starts[row]), reason)
 
     def _explained(

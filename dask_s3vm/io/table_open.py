@@ -1,5 +1,6 @@
 """Which files a table consists of, what their columns are called, and which has the labels."""
 
+import csv
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -275,7 +276,7 @@ class _CsvOpener:
             words = read_fields(raw.decode("utf-8").rstrip("\r\n"), self.dialect.delimiter)
         except UnicodeDecodeError:
             raise TableError(file.name, "is not text in UTF-8", 1, raw) from None
-        except ValueError as error:
+        except csv.Error as error:
             raise TableError(file.name, f"cannot be read as csv: {error}", 1, raw) from None
         header = self._has_header(words)
         names, label = self.names, self.label

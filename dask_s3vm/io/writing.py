@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from dask_s3vm import _config, interrupts
 from dask_s3vm.engine.computing import compute_all, current_client
 from dask_s3vm.io import store
-from dask_s3vm.io.labels import plain_labels
+from dask_s3vm.io.blocks import plain_labels
 
 __all__ = ["Kind", "Progress", "RowFormat", "plain_rows", "write_rows"]
 

@@ -1,7 +1,7 @@
 """Parameters and attributes that several estimators have: mixins of fields, most without methods.
 
 An estimator takes those that it has. Where it has another default, it redeclares the field; where
-something else is meant, also the description. Tests hold the list of these.
+something else is meant, also the description. `tests/parameters` lists these.
 """
 
 import os

@@ -22,8 +22,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from dask_s3vm.io import SvmlightError, read_data, read_svmlight
 from dask_s3vm.io.label_files import read_labels
-from dask_s3vm.io.packed import read_packed
-from dask_s3vm.io.sources import TextFile, find_files
+from dask_s3vm.io.sources import TextFile, find_files, read_packed
 from dask_s3vm.io.svmlight_text import parse
 
 DATA = Path(os.environ.get("DASK_S3VM_DATA", Path(__file__).parents[2] / "../shared/data"))
@@ -355,3 +354,9 @@ def test_xz_and_links_are_read(tmp_path):
     for name in ("a.svm.xz", "link.svm.xz"):
         got = read_svmlight(tmp_path / name)[0].compute()
         np.testing.assert_array_equal(got.todense(), expected.todense())
+    write(tmp_path, lzma.compress(TEXT * 50)[:-20], "cut.svm.xz")
+    with pytest.raises(SvmlightError, match=r"cut\.svm\.xz: cannot be read"):
+        read_svmlight(tmp_path / "cut.svm.xz")
+    write(tmp_path, b"no xz at all", "none.svm.xz")
+    with pytest.raises(SvmlightError, match=r"none\.svm\.xz: cannot be read"):
+        read_svmlight(tmp_path / "none.svm.xz")

@@ -66,6 +66,7 @@ def test_ranges_share_no_row_and_lose_none(tmp_path_factory, rows, size, last_en
         (b'1,2\n3,4"5\n', 2, "quote inside a field"),
         (b'1,2\n3, "5"\n', 2, "quote inside a field"),
         (b'1,2\n3,4""5\n', 2, "quote inside a field"),
+        (b"1,2\n\xff\n", 2, "has 1 fields, wanted 2"),
         (b"1,2\r3,4\r5\n", 1, "has 1 fields, wanted 2"),
     ],
 )

@@ -225,6 +225,14 @@ def test_text_that_is_not_utf8(tmp_path, options, blocksize):
         read_table(path)
 
 
+@pytest.mark.parametrize("text", [b'"a"b,c\n1,2\n', b'a"b,c\n1,2\n', b'"a,b\n1,2\n'])
+def test_a_header_that_breaks_a_rule(tmp_path, text):
+    path = tmp_path / "t.csv"
+    path.write_bytes(text)
+    with pytest.raises(TableError):
+        read_table(path, header=True)
+
+
 def test_a_date_that_is_none_when_read_again(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("when,x\n2024-01-01,1\n2024-02-01 10:00:00,2\n")
