@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import cross_val_score
 
 from dask_s3vm import L2SVM, QPS3VM, RLSC, S2RLSC, STARSVM, TSVM
@@ -155,8 +156,12 @@ def test_cross_validation_by_scikit_learn_is_right():
     assert weighted.score(X, wrong) < 0.6
 
 
-def test_calibration_with_all_labels_works():
-    model = CalibratedClassifierCV(L2SVM(), cv=3).fit(X, TRUE)
+def test_calibration_works_on_the_labeled_rows():
+    everything = CalibratedClassifierCV(L2SVM(), cv=3).fit(X, TRUE)
+    assert (everything.predict(X) == TRUE).mean() > 0.9
+    fitted = TSVM(positive_ratio=0.5).fit(X, np.where(KNOWN, TRUE, -1))
+    model = CalibratedClassifierCV(FrozenEstimator(fitted)).fit(X[KNOWN], TRUE[KNOWN])
+    assert model.classes_.tolist() == [0, 1]
     assert (model.predict(X) == TRUE).mean() > 0.9
 
 
