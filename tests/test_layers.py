@@ -57,7 +57,8 @@ LAYERS = {
     ],
     "cli": [
         "_version", "_config", "exceptions", "parameters", "labels", "interrupts", "local_cluster",
-        "kernels", "engine", "io", "checkpoints", "datasets", "plotting", "reports", "bench",
+        "kernels", "engine", "io", "checkpoints", "datasets", "model_selection", "plotting",
+        "reports", "bench",
     ],
     "__main__": ["cli"],
 }  # fmt: skip

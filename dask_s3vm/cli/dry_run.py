@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import click
 import numpy as np
 from dask.utils import format_bytes
 
@@ -30,12 +29,7 @@ _TIMED_ROWS = 20_000
 def dry_run(estimator: Any, X: Any, y: Any, client: Any, as_json: bool = False) -> None:
     """Read the data once, block by block, and print what a fit would need."""
     row = estimate_fit(estimator, X, y, client)
-    if as_json:
-        show([row], as_json=True)
-        return
-    width = max(map(len, row))
-    for name, value in row.items():
-        click.echo(f"{name.replace('_', ' ').ljust(width)}  {_words(name, value)}")
+    show(row if as_json else {name: _words(name, value) for name, value in row.items()}, as_json)
 
 
 def estimate_fit(estimator: Any, X: Any, y: Any, client: Any) -> dict[str, Any]:

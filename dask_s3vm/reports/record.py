@@ -31,7 +31,7 @@ from dask_s3vm.io.store import (
     open_input,
     replacing,
 )
-from dask_s3vm.reports.page import draw_run, save_figures
+from dask_s3vm.reports.pictures import draw_run, save_figures
 
 FORMAT = "dask-s3vm-run"
 VERSION = 1
@@ -231,7 +231,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(plain(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, float):
