@@ -224,7 +224,7 @@ def _shape(X: Any) -> dict[str, int]:
 def _fitted(estimator: Any) -> dict[str, Any]:
     """Small fitted attributes: facts of the model that are worth telling."""
     names = (
-        "classes_ positive_ratio_ n_iter_ n_rounds_ n_features_in_ lam_ loo_errors_ sharded_ "
-        "intercept_"
+        "classes_ positive_ratio_ positive_ratio_interval_ n_iter_ n_rounds_ n_features_in_ lam_ "
+        "loo_errors_ sharded_ intercept_"
     )
     return {name: getattr(estimator, name) for name in names.split() if hasattr(estimator, name)}

@@ -193,7 +193,7 @@ class LinearS3VM(MethodParameters, LinearClassifier):
                 name = f"class {task.positive}, model {place}"
                 about: HistoryRow = {"class": task.positive}
                 if "lam" in self.facts.columns:
-                    about["lam"] = float(model.lam)
+                    about["lam"] = float(getattr(model, "lam_", model.lam))
                 solution = rows.record.once(
                     name, self._solution, partial(solve, place, number, task, start, name, about)
                 )

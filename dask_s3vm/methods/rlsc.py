@@ -19,6 +19,10 @@ from dask_s3vm.numerics.linalg import one_blas_thread
 from dask_s3vm.problems import least_squares
 from dask_s3vm.problems.least_squares import Spectrum, decompose
 
+#: Values of lam to choose from, in units of the mean squared length of the labeled rows; small ones
+#: are for tables in which one column outweighs all others.
+LAM_PARTS = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+
 
 @dataclass(frozen=True, eq=False)
 class Decomposed:
@@ -81,6 +85,28 @@ class RLSCModels:
 
     models: list[RLSCModel]
     done: bool = True
+
+
+@dataclass(frozen=True)
+class ChosenLam:
+    """A weight of the regularizer that was chosen from the data."""
+
+    lam: float
+
+
+def choose_lam(
+    engine: Engine, positives: Sequence[int], costs: np.ndarray, bias: bool
+) -> ChosenLam:
+    """Lam of the fewest leave-one-out errors on the labeled rows; of the least loss among these.
+
+    It is looked for in units of their mean squared length. Costs: 4 rounds, 3 passes over the
+    labeled rows.
+    """
+    total, weight = engine.sum(least_squares.labeled_lengths)
+    length = total / weight if total > 0.0 else 1.0
+    training = RLSCTraining(engine, positives, costs, [length * part for part in LAM_PARTS], bias)
+    found = training.start().models
+    return ChosenLam(min(found, key=lambda one: (one.loo_error, one.loo_loss)).lam)
 
 
 class RLSCTraining(Method[RLSCModels, RLSCModels]):

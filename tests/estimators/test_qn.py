@@ -246,7 +246,8 @@ def test_a_share_of_labels_that_is_off_is_made_up_for_by_a_given_ratio():
     X, truth, _ = clusters(300, gap=4.0, seed=2)
     keep = np.append(np.flatnonzero(truth == 0)[:16], np.flatnonzero(truth == 1)[:4])
     y = np.where(np.isin(np.arange(300), keep), truth, -1)
-    by_labels, given = QNS3VM(0.1).fit(X, y), QNS3VM(0.1, positive_ratio=0.5).fit(X, y)
+    by_labels = QNS3VM(0.1, positive_ratio="labels").fit(X, y)
+    given = QNS3VM(0.1, positive_ratio=0.5).fit(X, y)
     assert by_labels.positive_ratio_ == pytest.approx(0.2)
     error = [(model.predict(X) != truth).mean() for model in (by_labels, given)]
     assert error[1] < 0.05
