@@ -246,7 +246,10 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, LinearS3VM):
         return [one.solved for one in rows.record.run("models", training).models]
 
     def _chosen_lam(self, rows: FitRows) -> float:
-        choose = partial(choose_lam, rows.engine, rows.positives, rows.costs, self.fit_intercept)
+        n_labeled = int(rows.totals.counts.sum())
+        choose = partial(
+            choose_lam, rows.engine, rows.positives, rows.costs, self.fit_intercept, n_labeled
+        )
         return rows.record.once("lam", ChosenLam, choose).lam
 
     def _window(self, task: BinaryTask) -> Window:

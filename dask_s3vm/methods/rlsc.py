@@ -7,6 +7,7 @@ gives the leave-one-out errors of all of them. S2RLSC begins with the same decom
 rows.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -95,18 +96,20 @@ class ChosenLam:
 
 
 def choose_lam(
-    engine: Engine, positives: Sequence[int], costs: np.ndarray, bias: bool
+    engine: Engine, positives: Sequence[int], costs: np.ndarray, bias: bool, n_labeled: int
 ) -> ChosenLam:
-    """Lam of the fewest leave-one-out errors on the labeled rows; of the least loss among these.
+    """Largest lam whose leave-one-out error is within a standard error of the least one.
 
-    It is looked for in units of their mean squared length. Costs: 4 rounds, 3 passes over the
-    labeled rows.
+    Few labels do not tell more. It is looked for in units of the mean squared length of the labeled
+    rows. Costs: 4 rounds, 3 passes over these.
     """
     total, weight = engine.sum(least_squares.labeled_lengths)
     length = total / weight if total > 0.0 else 1.0
     training = RLSCTraining(engine, positives, costs, [length * part for part in LAM_PARTS], bias)
     found = training.start().models
-    return ChosenLam(min(found, key=lambda one: (one.loo_error, one.loo_loss)).lam)
+    least = min(one.loo_error for one in found)
+    most = least + math.sqrt(least * (1.0 - least) / n_labeled)
+    return ChosenLam(max(one.lam for one in found if one.loo_error <= most))
 
 
 class RLSCTraining(Method[RLSCModels, RLSCModels]):
