@@ -47,7 +47,8 @@ def estimate_fit(estimator: Any, X: Any, y: Any, client: Any) -> dict[str, Any]:
         limits = worker_limits(client, threads)
     mapped = estimate.stays_mapped(size, limits, threads)
     need = estimate.need(size, method.row_bytes, threads, mapped)
-    rounds = method.expected_rounds(getattr(estimator, "lam", 1e-3), n_problems)
+    lam = getattr(estimator, "lam", None)
+    rounds = method.expected_rounds(1e-3 if lam is None else lam, n_problems)
     passing = size.n_entries * _entry_seconds(X) / sum(threads.values())
     seconds = [count * (passing + LATENCY[not here]) for count in rounds]
     return {

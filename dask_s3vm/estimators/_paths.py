@@ -65,7 +65,7 @@ def shared_rows(rows: PlacedRows) -> SharedRows | None:
 def shares_path(estimator: Any, seeded: bool) -> bool:
     """Whether candidates that differ in lam alone are better fitted together."""
     facts = facts_of(estimator)
-    if facts is None:
+    if facts is None or getattr(estimator, "lam", None) is None:
         return False
     if facts.shares_path:
         return np.ndim(estimator.lam) == 0

@@ -7,6 +7,7 @@ gives the leave-one-out errors of all of them. S2RLSC begins with the same decom
 rows.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,10 @@ from dask_s3vm.problems.spectrum import Spectrum, decompose, decompose_graded, i
 
 #: A column that varies by less than this part of its mean is constant but for rounding.
 ROUNDED = 8 * np.finfo(np.float64).eps
+
+#: Values of lam to choose from, in units of the mean squared length of the labeled rows; small ones
+#: are for tables in which one column outweighs all others.
+LAM_PARTS = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +125,30 @@ class RLSCModels:
 
     models: list[RLSCModel]
     done: bool = True
+
+
+@dataclass(frozen=True)
+class ChosenLam:
+    """A weight of the regularizer that was chosen from the data."""
+
+    lam: float
+
+
+def choose_lam(
+    engine: Engine, positives: Sequence[int], costs: np.ndarray, bias: bool, n_labeled: int
+) -> ChosenLam:
+    """Largest lam whose leave-one-out error is within a standard error of the least one.
+
+    Few labels do not tell more. It is looked for in units of the mean squared length of the labeled
+    rows. Costs: 4 rounds, 3 passes over these.
+    """
+    total, weight = engine.sum(least_squares.labeled_lengths)
+    length = total / weight if total > 0.0 else 1.0
+    training = RLSCTraining(engine, positives, costs, [length * part for part in LAM_PARTS], bias)
+    found = training.start().models
+    least = min(one.loo_error for one in found)
+    most = least + math.sqrt(least * (1.0 - least) / n_labeled)
+    return ChosenLam(max(one.lam for one in found if one.loo_error <= most))
 
 
 class RLSCTraining(Method[RLSCModels, RLSCModels]):

@@ -23,7 +23,8 @@ from dask_s3vm.methods.run import HistoryRow, Record
 from dask_s3vm.methods.sharded_search import ShardSearch
 from dask_s3vm.numerics.linalg import one_blas_thread
 from dask_s3vm.problems import least_squares
-from dask_s3vm.problems.label_search import Factor, Task, Window
+from dask_s3vm.problems.label_search import Factor, Task
+from dask_s3vm.problems.label_search import Window as Window
 from dask_s3vm.problems.label_search import window_of as window_of
 
 #: G up to this size is gathered and handed to the pool; a larger one stays in the shards.

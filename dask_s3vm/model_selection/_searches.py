@@ -90,8 +90,8 @@ class S3VMGridSearchCV(S3VMSearch):
     Notes
     -----
     What needs no labels is done once, on all rows: the landmarks of a kernel and the width
-    `sigma="scale"` come from all rows. The share of positive rows, if `positive_ratio` is None,
-    comes from the labels of each training part.
+    `sigma="scale"` come from all rows. The share of positive rows, if it is not given, is
+    estimated for each training part.
 
     Examples
     --------

@@ -71,17 +71,33 @@ class CostParameters:
 class RatioParameters:
     """The share of the classes among the unlabeled rows."""
 
-    positive_ratio: float | None = parameter(
-        "float or None",
-        "Share of `classes_[1]` among the unlabeled rows. None: its share among the labeled rows, "
-        "which for few labels is a rough guess; a wrong ratio can double the error. For more than "
-        "two classes always the shares of the labeled rows.",
-        [SHARE, None],
-        default=None,
+    positive_ratio: float | str | dict[Any, float] = parameter(
+        'float, dict, "auto", "labels" or "shift"',
+        "Share of `classes_[1]` among the unlabeled rows, or a dict with the share of each class; "
+        'matters more than any other parameter. "auto": estimated from the labels and the outputs '
+        "of supervised models, for labels drawn at random; the error is a quarter less than that "
+        'of "labels", the share of the labeled rows, at 100 labels. "shift": estimated from the '
+        "outputs alone, for labels that were not drawn at random, such as ten of each class.",
+        [SHARE, OneOf(("auto", "labels", "shift")), dict],
+        default="auto",
+    )
+    balance: str = parameter(
+        '{"predictions", "paper"}',
+        '"predictions": of what a method finds on its way, only models count whose share of '
+        "positive predictions among the unlabeled rows lies in `positive_ratio_interval_`, or is "
+        "nearest to it, and the bias is moved to the nearest end of the interval if need be. "
+        '"paper": as published, where only labels in training, or the mean output, obey the ratio; '
+        "with rare positives the lowest objective may then be that of a model that predicts none.",
+        [OneOf(("predictions", "paper"))],
+        default="predictions",
     )
 
     positive_ratio_: Any = fitted(
         "float or ndarray of shape (n_classes,)", "The share of positive rows that was used."
+    )
+    positive_ratio_interval_: Any = fitted(
+        "ndarray of shape (2,) or (n_classes, 2)",
+        "95 % interval of that share among the unlabeled rows: low, high.",
     )
     transduction_: Any = fitted(
         "array of shape (n,)",

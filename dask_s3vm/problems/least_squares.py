@@ -22,7 +22,7 @@ from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels.flips import row_lengths
-from dask_s3vm.kernels.rows import CSR, dense_tile
+from dask_s3vm.kernels.rows import CSR, dense_tile, square_norms
 from dask_s3vm.numerics.linalg import one_blas_thread
 from dask_s3vm.problems.hinge import row_costs
 
@@ -89,6 +89,15 @@ def row_sums(shard: Shard) -> tuple[np.ndarray, float]:
         for part, tile in tiles(shard, np.flatnonzero(square > 0)):
             total += square[part] @ tile[:, :-1]
     return total, float(np.add.reduce(square))
+
+
+def labeled_lengths(shard: Shard) -> tuple[float, float]:
+    """(sum of s_i |z_i|^2, sum of s_i) over the labeled rows, s_i the sample weights."""
+    assert shard.codes is not None, "labels are needed"
+    rows = np.flatnonzero(shard.codes >= 0).astype(np.uint32)
+    weights = np.ones(len(rows)) if shard.weights is None else shard.weights[rows]
+    lengths = square_norms(shard.rows, rows, shard.n_features)
+    return float(np.add.reduce(weights * lengths)), float(np.add.reduce(weights))
 
 
 @operation(reads=["squares"])
