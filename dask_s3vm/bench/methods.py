@@ -257,7 +257,7 @@ def measure_evaluation(X: Any, y: np.ndarray, unit: float, repeat: int = 7) -> d
     everything = ingest(X, np.arange(len(y)) % 2).place(np.array([0, 1]))
     engine = ingest(X, y).place(np.array([0, 1]))
     try:
-        p = np.ones(X.shape[1] + 1)
+        p = np.ones(engine.layout.n_features + 1)
         l2svm = L2SVMProblem(everything, 1.0, 1, costs)
         point = l2svm.evaluate(np.zeros_like(p))
         problem = SmoothProblem(engine, 1.0, 1, costs, float(n_free), "balanced")
