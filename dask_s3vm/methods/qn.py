@@ -197,6 +197,8 @@ class QNTraining(Method[QNState, BinarySolution]):
     def progress(self, state: QNState) -> tuple[str, float | None]:
         """Stages are known beforehand; the last one takes as long as it takes."""
         number, count = state.n_stages, len(self._stages)
+        if self._by_share:
+            return f"stage {number + 1} of {count}, again", None
         return f"stage {number + 1} of {count}", number / count if number + 1 < count else None
 
     def _evaluate(self, x: np.ndarray) -> tuple[float, np.ndarray]:
