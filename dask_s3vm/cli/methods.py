@@ -33,6 +33,24 @@ RENAMED = {
 }
 
 
+class NumberOrWord(click.ParamType):
+    """A number, or one of several words."""
+
+    name = "number"
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self._words = words
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Read an option."""
+        if value in self._words or isinstance(value, float):
+            return value
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"wanted a number or one of {', '.join(self._words)}, got {value!r}")
+
+
 @dataclass(frozen=True)
 class Option:
     """An option that is a parameter of some methods.
@@ -70,6 +88,8 @@ class Option:
             return YesNo() if words else bool
         if "array-like" in constraints or tuple in constraints:
             return Numbers(whole=tuple in constraints)
+        if dict in constraints and words and any(isinstance(one, Between) for one in constraints):
+            return NumberOrWord(words[0].words)
         if dict in constraints:
             return Word()
         if words:
