@@ -8,6 +8,7 @@ import numpy as np
 
 from dask_s3vm.estimators._base import FitRows, LinearS3VM, Seeds, Solver, fit_path
 from dask_s3vm.estimators._linear import LinearModel
+from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.features import KernelMap, fit_kernel_map
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import BinaryTask, Start
@@ -178,7 +179,7 @@ def check_lams(lam: Any, name: str = "lam") -> list[float]:
 
 
 @parametrized
-class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, LinearS3VM):
+class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
     """Semi-supervised regularized least squares, by local search with restarts.
 
     Looks for labels of the unlabeled rows and a model that minimize (Gieseke et al., eq. 10)::

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dask_s3vm.estimators._base import FitRows, LinearS3VM, Seeds
+from dask_s3vm.estimators._base import FitRows, Seeds
+from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.exceptions import warn
 from dask_s3vm.methods.base import (
     BinarySolution,
@@ -32,7 +33,7 @@ from dask_s3vm.parameters.methods import (
 
 
 @parametrized
-class TransductiveS3VM(TransductiveParameters, LinearS3VM):
+class TransductiveS3VM(TransductiveParameters, GuardedS3VM):
     """Base of TSVM, DA and QN-S3VM."""
 
     intercept_: np.ndarray = fitted(

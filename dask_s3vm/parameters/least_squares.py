@@ -14,6 +14,7 @@ from dask_s3vm.parameters.fields import (
     parametrized,
     redeclared,
 )
+from dask_s3vm.parameters.safe import SafetyParameters
 from dask_s3vm.parameters.shared import (
     ClassWeightParameters,
     InterceptParameters,
@@ -67,6 +68,7 @@ class RLSCParameters(
 class S2RLSCParameters(
     MethodParameters,
     TransductionParameters,
+    SafetyParameters,
     SearchParameters,
     InterceptParameters,
     LeastSquaresKernel,
