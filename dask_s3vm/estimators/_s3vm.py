@@ -11,7 +11,6 @@ from dask_s3vm.estimators._transductive import TSVM
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import UnitScaler
 from dask_s3vm.interrupts import interruptible
-from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.methods.safe import Sample
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.s3vm import S3VMParameters
@@ -100,7 +99,7 @@ class S3VM(S3VMParameters, GuardedS3VM):
         """Warn of columns whose ranges lie far apart."""
         if not self._is_linear or self.scale == "auto":
             return
-        width = np.append(_widths(sample.rows, rows.engine.layout.n_features), 0.0)
+        width = np.append(sample.widths(), 0.0)
         width = rows.engine.layout.to_external(width[None])[0, :-1]
         if _far_apart(width):
             warn(
@@ -114,16 +113,6 @@ class S3VM(S3VMParameters, GuardedS3VM):
         """Set the model; sets n_labeled_ beside what all estimators set."""
         super()._keep(solved, rows, history)
         self.n_labeled_ = int(rows.totals.counts.sum())
-
-
-def _widths(rows: Any, n_features: int) -> np.ndarray:
-    """Range of each column, zeros of sparse rows included."""
-    if not isinstance(rows, CSR):
-        return np.asarray(rows.max(axis=0) - rows.min(axis=0), dtype=np.float64)
-    low, high = np.zeros(n_features), np.zeros(n_features)
-    np.minimum.at(low, rows.indices, rows.values)
-    np.maximum.at(high, rows.indices, rows.values)
-    return high - low
 
 
 def _narrow(width: np.ndarray) -> float:

@@ -9,7 +9,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import clone
 
 from dask_s3vm.engine.blocks import make_block
@@ -19,7 +18,6 @@ from dask_s3vm.estimators._base import FitRows, Found, LinearS3VM, Seeds, fit_pa
 from dask_s3vm.estimators._rows import PlacedRows
 from dask_s3vm.exceptions import quiet
 from dask_s3vm.features.landmarks import take_rows
-from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.methods.base import n_predicted_positive, share_interval
 from dask_s3vm.methods.run import RecordPart
 from dask_s3vm.methods.safe import (
@@ -29,7 +27,7 @@ from dask_s3vm.methods.safe import (
     assign_folds,
     choose,
     compare,
-    draw_sample,
+    sample_for_folds,
 )
 from dask_s3vm.parameters.safe import GuardAttributes
 
@@ -50,7 +48,7 @@ class GuardedS3VM(LinearS3VM):
     @property
     def _is_guarded(self) -> bool:
         """Whether the labels are asked."""
-        return bool(self.safe)  # type: ignore[attr-defined]
+        return bool(self.safe)
 
     def _variants(self) -> dict[str, LinearS3VM]:
         """The semi-supervised models to compare with the supervised one, by name."""
@@ -81,8 +79,7 @@ class GuardedS3VM(LinearS3VM):
         """Compare on folds, train what was chosen, and look at its share of positives."""
         variants = self._variants()
         names = [SUPERVISED, *variants]
-        totals = rows.totals
-        sample = draw_sample(rows.engine, int(totals.counts.sum()), totals.n_unlabeled)
+        sample = sample_for_folds(rows.engine, rows.totals)
         self._looked_at(sample, rows)
         with Trial(self, list(variants.values()), rows, sample) as trial:
             folds = assign_folds(trial.codes)
@@ -116,7 +113,8 @@ class GuardedS3VM(LinearS3VM):
 
     def _forget_decision(self) -> None:
         for name in GuardAttributes.__dataclass_fields__:
-            vars(self).pop(name, None)
+            if hasattr(self, name):
+                delattr(self, name)
 
 
 class Trial:
@@ -140,7 +138,7 @@ class Trial:
         self._labeled = np.flatnonzero(sample.codes >= 0)
         self.codes = sample.codes[self._labeled].astype(np.int64)
         self._classes = rows.classes
-        X = _as_matrix(sample, rows.engine.layout.n_features)
+        X = sample.matrix()
         exact = None if rows.rows is None else take_rows(rows.rows, sample.numbers)
         everything = np.arange(len(sample.codes))
         self._all = _place(X, exact, sample, everything, rows.classes)
@@ -186,15 +184,6 @@ def _hasty(model: Any, ratio: float | None) -> Any:
     if "n_restarts" in known:
         wanted["n_restarts"] = min(known["n_restarts"], TRIAL_RESTARTS)
     return clone(model).set_params(**{k: v for k, v in wanted.items() if k in known})
-
-
-def _as_matrix(sample: Sample, n_features: int) -> Any:
-    rows = sample.rows
-    if not isinstance(rows, CSR):
-        return rows
-    shape = (len(sample.codes), n_features)
-    indptr, indices = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
-    return sp.csr_array((rows.values, indices, indptr), shape=shape)
 
 
 def _place(

@@ -12,16 +12,13 @@ does not grow with the data.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels.rows import Rows
+from dask_s3vm.methods.base import ClassTotals
 from dask_s3vm.methods.run import Method
-from dask_s3vm.numerics.random import draw_rows
-from dask_s3vm.problems.hinge import copied_rows, stacked_rows
+from dask_s3vm.problems.sample import Sample, draw_sample
 
 #: Most labeled and most unlabeled rows that folds are made of.
 MOST_LABELED = 5_000
@@ -37,50 +34,10 @@ MOST_REPEATS = 4
 LEAST_GAIN = 1.0
 
 
-# A sample of the rows -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Rows that were drawn, in this process.
-
-    numbers : global row numbers, ascending.
-    rows : the rows, with columns in internal order.
-    codes : class numbers, -1 where unlabeled.
-    weights : sample weights.
-    """
-
-    numbers: np.ndarray
-    rows: Rows
-    codes: np.ndarray
-    weights: np.ndarray
-
-
-def draw_sample(engine: Engine, n_labeled: int, n_unlabeled: int) -> Sample:
-    """Draw labeled and unlabeled rows that count; which ones depends on their numbers alone.
-
-    Costs: 1 round; the rows of the sample travel to this process.
-    """
-    labeled = min(1.0, MOST_LABELED / n_labeled)
-    unlabeled = min(1.0, MOST_UNLABELED / max(n_unlabeled, 1))
-    parts = engine.each(drawn_rows, labeled, unlabeled)
-    numbers, rows, codes, weights = zip(*(part for part in parts if len(part[0])), strict=True)
-    return Sample(
-        np.concatenate(numbers),
-        stacked_rows(list(rows)),
-        np.concatenate(codes),
-        np.concatenate(weights),
-    )
-
-
-def drawn_rows(shard: Shard, labeled: float, unlabeled: float) -> tuple[Any, ...]:
-    """Draw these shares of the rows: (global numbers, rows, class numbers, weights)."""
-    assert shard.codes is not None, "labels are needed to tell the rows apart"
-    weights = np.ones(shard.n_rows) if shard.weights is None else shard.weights
-    share = np.where(shard.codes < 0, unlabeled, labeled)
-    chosen = np.flatnonzero((draw_rows(shard.start, shard.n_rows) < share) & (weights > 0))
-    rows = copied_rows(shard.rows, chosen.astype(np.uint32))
-    return shard.start + chosen, rows, shard.codes[chosen], weights[chosen]
+def sample_for_folds(engine: Engine, totals: ClassTotals) -> Sample:
+    """Draw the rows that folds are made of. Costs: see `draw_sample`."""
+    labeled = min(1.0, MOST_LABELED / int(totals.counts.sum()))
+    return draw_sample(engine, labeled, min(1.0, MOST_UNLABELED / totals.n_unlabeled))
 
 
 # Folds --------------------------------------------------------------------------------------------
