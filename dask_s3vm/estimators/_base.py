@@ -16,13 +16,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.estimators._linear import LinearClassifier
+from dask_s3vm.estimators._ratio import positive_ratios
 from dask_s3vm.estimators._record import check_resumable, recorded
 from dask_s3vm.estimators._rows import (
     PlacedRows,
     class_costs,
     find_classes,
     has_unlabeled,
-    positive_ratios,
     take_in,
 )
 from dask_s3vm.exceptions import warn
@@ -36,6 +36,7 @@ from dask_s3vm.methods.base import (
     Start,
     class_totals,
 )
+from dask_s3vm.methods.ratio import RatioEstimate
 from dask_s3vm.methods.run import HistoryRow, Record
 from dask_s3vm.parameters.methods import MethodParameters
 
@@ -51,7 +52,8 @@ class FitRows:
     """Rows in an engine for one fit, and what is known of their labels.
 
     costs : cost of a labeled row by its class.
-    ratios : share of positive rows among the unlabeled, for each binary problem.
+    ratios : share of positive rows among the unlabeled, for each binary problem; none for a method
+        that needs no share.
     supervised : whether the labeled rows alone count.
     weighted : whether rows have weights.
     start : (k, d + 1) weights to start from, in the user's column order, or None.
@@ -64,7 +66,7 @@ class FitRows:
     classes: np.ndarray
     totals: ClassTotals
     costs: np.ndarray
-    ratios: list[float]
+    ratios: list[RatioEstimate]
     supervised: bool
     weighted: bool
     start: np.ndarray | None
@@ -181,8 +183,11 @@ class LinearS3VM(MethodParameters, LinearClassifier):
     def _tasks(self, rows: FitRows) -> list[BinaryTask]:
         """The binary problems: one for two classes, else one-vs-rest."""
         totals, costs = rows.totals, self._task_costs(rows)
+        size = totals.n_unlabeled, totals.unlabeled_weight
+        if not rows.ratios:
+            return [BinaryTask(positive, costs, *size) for positive in rows.positives]
         return [
-            BinaryTask(positive, costs, totals.n_unlabeled, totals.unlabeled_weight, ratio)
+            BinaryTask(positive, costs, *size, ratio.value, ratio.interval)
             for positive, ratio in zip(rows.positives, rows.ratios, strict=True)
         ]
 
@@ -240,10 +245,18 @@ class LinearS3VM(MethodParameters, LinearClassifier):
             )
 
     def _keep_labels(self, X: Any, y: Any, rows: FitRows, found: Any) -> None:
-        """Set what is known of the unlabeled rows: positive_ratio_, transduction_."""
-        self.positive_ratio_ = one_or_all(rows.ratios)
+        """Set what is known of the unlabeled rows.
+
+        Sets: positive_ratio_, positive_ratio_interval_, transduction_.
+        """
+        self._keep_ratios(rows)
         labels = None if found is None else self.classes_[found]
         self.transduction_ = self._complete(X, y, rows.block_rows, labels)
+
+    def _keep_ratios(self, rows: FitRows) -> None:
+        self.positive_ratio_ = one_or_all([one.value for one in rows.ratios])
+        intervals = [one.interval for one in rows.ratios]
+        self.positive_ratio_interval_ = intervals[0] if len(intervals) == 1 else np.array(intervals)
 
     # Rows in an engine --------------------------------------------------------------------------
 
@@ -281,11 +294,11 @@ class LinearS3VM(MethodParameters, LinearClassifier):
         totals = class_totals(engine, len(classes))
         costs = class_costs(classes, totals, self.class_weight)
         positives = positives_of(classes)
-        ratios = [0.5] * len(positives)
-        if hasattr(self, "positive_ratio"):
-            ratios = positive_ratios(self, classes, totals, positives)
         supervised = self._is_supervised(totals)
         with recorded(self, engine, about, len(positives), rounds_before) as record:
+            ratios: list[RatioEstimate] = []
+            if hasattr(self, "positive_ratio"):
+                ratios = positive_ratios(self, record, engine, classes, totals, positives)
             yield FitRows(
                 engine, classes, totals, costs, ratios, supervised, weighted, start,
                 placed.block_rows, placed.rows, record,

@@ -16,14 +16,11 @@ from dask_s3vm.engine.blocks import as_labels
 from dask_s3vm.engine.ingest import ingest, is_dask
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.sources import Source
-from dask_s3vm.exceptions import RatioWarning, warn
+from dask_s3vm.exceptions import warn
 from dask_s3vm.features import FeatureBlocks, KernelMap, map_rows
-from dask_s3vm.methods.base import ClassTotals, share_interval
+from dask_s3vm.methods.base import ClassTotals
 
 _FLOATS = [np.float64, np.float32]
-
-#: An estimated share is warned of when it may be off by more than this part of the smaller class.
-MOSTLY_KNOWN = 0.5
 
 
 @dataclass(frozen=True)
@@ -233,28 +230,6 @@ def _mark_like(values: np.ndarray, unlabeled: Any) -> Any:
 # What is known of the unlabeled rows before training ----------------------------------------------
 
 
-def positive_ratios(
-    estimator: Any, classes: np.ndarray, totals: ClassTotals, positives: list[int]
-) -> list[float]:
-    """Share of positive rows among the unlabeled, for each binary problem.
-
-    The one given, or those of the labeled rows, with a warning where these are too few to tell.
-    """
-    given = estimator.positive_ratio
-    if given is None:
-        share = totals.weights / totals.weights.sum()
-        ratios = [float(share[positive]) for positive in positives]
-        if len(ratios) == 1 and totals.n_unlabeled:
-            _warn_of_guess(estimator, ratios[0], int(totals.counts.sum()))
-        return ratios
-    if len(classes) > 2:
-        raise ValueError(
-            f"positive_ratio={given} is for two classes, y has {len(classes)}; leave it None to "
-            "take the shares of the labeled rows"
-        )
-    return [float(given)]
-
-
 def has_unlabeled(estimator: Any, totals: ClassTotals) -> bool:
     """Whether there are unlabeled rows that count; warns if not."""
     if totals.n_unlabeled > 0 and totals.unlabeled_weight > 0:
@@ -265,14 +240,3 @@ def has_unlabeled(estimator: Any, totals: ClassTotals) -> bool:
         UserWarning,
     )
     return False
-
-
-def _warn_of_guess(estimator: Any, ratio: float, n_labels: int) -> None:
-    low, high = share_interval(ratio, n_labels)
-    if high - low > 2.0 * MOSTLY_KNOWN * min(ratio, 1.0 - ratio):
-        warn(
-            f"{type(estimator).__name__}: positive_ratio={ratio:.3g} is estimated from {n_labels} "
-            f"labeled rows, and may be anything from {low:.2g} to {high:.2g} (95 %); a wrong "
-            "ratio can double the error: give positive_ratio if it is known",
-            RatioWarning,
-        )

@@ -206,9 +206,9 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     def _keep_labels(self, X: Any, y: Any, rows: FitRows, found: Any) -> None:
         """Set what there is for each training row.
 
-        Sets: positive_ratio_, transduction_, ranking_, labeled_iter_.
+        Sets: positive_ratio_, positive_ratio_interval_, transduction_, ranking_, labeled_iter_.
         """
-        self.positive_ratio_ = one_or_all(rows.ratios)
+        self._keep_ratios(rows)
         if isinstance(X, PlacedRows):
             self.transduction_ = self.ranking_ = self.labeled_iter_ = None
             return

@@ -15,7 +15,7 @@ pair_dot, pair_add, pair_move
     `pair_dot` keeps several partial sums (four for CSR, eight for dense rows), so that an
     addition does not wait for the one before it.
 
-vector_dot, vector_add, matrix_dot
+vector_dot, vector_add, matrix_dot, placed_dot
     For loops over a few listed rows and one vector of length d or more, without a bias. Sums are
     added in the order of the columns.
 
@@ -191,6 +191,14 @@ def matrix_dot(X: Any, i: Any, columns: np.ndarray, out: np.ndarray) -> None:
     raise NotImplementedError("matrix_dot is resolved by numba")
 
 
+def placed_dot(X: Any, i: Any, place: np.ndarray, W: np.ndarray, out: np.ndarray) -> None:
+    """As `matrix_dot`, with row `place[j]` of W for column j of X (compiled code only).
+
+    Columns whose place is beyond the last row of W are skipped.
+    """
+    raise NotImplementedError("placed_dot is resolved by numba")
+
+
 def _vector_dot_csr(X: Any, i: Any, q: Any) -> Any:
     start, stop = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])
     columns, values = X.indices[start:stop], X.values[start:stop]
@@ -233,6 +241,24 @@ def _products_dense(X: Any, i: Any, columns: Any, out: Any) -> Any:
             out[g] += value * columns[k, g]
 
 
+def _placed_csr(X: Any, i: Any, place: Any, W: Any, out: Any) -> Any:
+    for k in range(np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])):
+        row = np.int64(place[X.indices[k]])
+        if row < W.shape[0]:
+            value = X.values[k]
+            for g in range(out.size):
+                out[g] += value * W[row, g]
+
+
+def _placed_dense(X: Any, i: Any, place: Any, W: Any, out: Any) -> Any:
+    for k in range(X.shape[1]):
+        row = np.int64(place[k])
+        if row < W.shape[0]:
+            value = X[i, k]
+            for g in range(out.size):
+                out[g] += value * W[row, g]
+
+
 @overload(vector_dot)
 def _choose_vector_dot(X: Any, i: Any, q: Any) -> Any:
     return _vector_dot_csr if is_csr(X) else _vector_dot_dense
@@ -246,6 +272,11 @@ def _choose_vector_add(X: Any, i: Any, t: Any, q: Any) -> Any:
 @overload(matrix_dot)
 def _choose_products(X: Any, i: Any, columns: Any, out: Any) -> Any:
     return _products_csr if is_csr(X) else _products_dense
+
+
+@overload(placed_dot)
+def _choose_placed(X: Any, i: Any, place: Any, W: Any, out: Any) -> Any:
+    return _placed_csr if is_csr(X) else _placed_dense
 
 
 # Loops over listed rows -----------------------------------------------------------------------

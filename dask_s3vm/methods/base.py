@@ -20,7 +20,6 @@ twice for QN. Single ratios went up to 1.15 (DA) and down to 0.44 (S2RLSC with a
 random starts fail).
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +45,7 @@ class BinaryTask:
     costs : cost of a labeled row by its class.
     n_unlabeled, unlabeled_weight : number and total sample weight of the unlabeled rows.
     ratio : r, the share of the unlabeled rows that is positive.
+    ratio_interval : where it lies at 95 %.
     """
 
     positive: int
@@ -53,6 +53,7 @@ class BinaryTask:
     n_unlabeled: int = 0
     unlabeled_weight: float = 0.0
     ratio: float = 0.5
+    ratio_interval: tuple[float, float] = (0.0, 1.0)
 
     @property
     def n_positive(self) -> int:
@@ -160,14 +161,6 @@ def n_predicted_positive(engine: Engine, w: np.ndarray, bias: float) -> int:
 def is_balanced(share: float, ratio: float) -> bool:
     """Whether a share of positive predictions is near the ratio; if not, a fit may be of no use."""
     return abs(share - ratio) <= FAR_OFF * min(ratio, 1.0 - ratio) + 0.02
-
-
-def share_interval(share: float, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval for a share that was counted among n rows."""
-    z = 1.96
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def ratio_threshold(

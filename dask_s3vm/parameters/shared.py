@@ -71,17 +71,23 @@ class CostParameters:
 class RatioParameters:
     """The share of the classes among the unlabeled rows."""
 
-    positive_ratio: float | None = parameter(
-        "float or None",
-        "Share of `classes_[1]` among the unlabeled rows. None: its share among the labeled rows, "
-        "which for few labels is a rough guess; a wrong ratio can double the error. For more than "
-        "two classes always the shares of the labeled rows.",
-        [SHARE, None],
-        default=None,
+    positive_ratio: float | str | dict[Any, float] = parameter(
+        'float, dict, "auto", "labels" or "shift"',
+        "Share of `classes_[1]` among the unlabeled rows, or a dict with the share of each class; "
+        'matters more than any other parameter. "auto": estimated from the labels and the outputs '
+        "of supervised models, for labels drawn at random; the error is a quarter less than that "
+        'of "labels", the share of the labeled rows, at 100 labels. "shift": estimated from the '
+        "outputs alone, for labels that were not drawn at random, such as ten of each class.",
+        [SHARE, OneOf(("auto", "labels", "shift")), dict],
+        default="auto",
     )
 
     positive_ratio_: Any = fitted(
         "float or ndarray of shape (n_classes,)", "The share of positive rows that was used."
+    )
+    positive_ratio_interval_: Any = fitted(
+        "(float, float) or ndarray of shape (n_classes, 2)",
+        "95 % interval of that share among the unlabeled rows.",
     )
     transduction_: Any = fitted(
         "array of shape (n,)",

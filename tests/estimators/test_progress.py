@@ -264,7 +264,7 @@ def test_every_method_has_its_words(kind, rows, capfd):
     X, y = rows
     model = kind(verbose=True)
     if kind is not RLSC and kind is not L2SVM:
-        model.set_params(positive_ratio=None)
+        model.set_params(positive_ratio="labels")
     model.fit(X, y)
     lines = capfd.readouterr().err.splitlines()
     assert 1 <= len(lines) <= 3

@@ -28,14 +28,15 @@ def triple():
 @each
 def test_more_classes_are_one_vs_rest(kind, triple):
     X, truth, y = triple
-    model = kind(0.01, tol=1e-10).fit(X, y)
+    params = {"tol": 1e-10, "positive_ratio": "labels"}
+    model = kind(0.01, **params).fit(X, y)
     assert model.coef_.shape == (3, 5)
     assert model.objective_.shape == (3,)
     np.testing.assert_allclose(model.positive_ratio_, [1 / 3] * 3)
     assert {row["class"] for row in model.history_} == {0, 1, 2}
     assert (model.transduction_ == truth).mean() > 0.9
     for k in range(3):
-        alone = kind(0.01, tol=1e-10).fit(X, np.where(y < 0, -1, (y == k).astype(int)))
+        alone = kind(0.01, **params).fit(X, np.where(y < 0, -1, (y == k).astype(int)))
         np.testing.assert_allclose(model.coef_[k], alone.coef_[0], atol=1e-6)
         assert model.objective_[k] == pytest.approx(alone.objective_, rel=1e-8)
 
@@ -52,9 +53,10 @@ def test_the_ratio_is_that_of_the_labeled_rows(kind, small, rng):
     X, _, y = small
     y = y.copy()
     y[np.flatnonzero(y == 0)[0]] = -1
-    assert kind(0.01).fit(X, y).positive_ratio_ == pytest.approx(5 / 9)
+    model = kind(0.01, positive_ratio="labels")
+    assert model.fit(X, y).positive_ratio_ == pytest.approx(5 / 9)
     weight = np.where(y == 1, 2.0, 1.0)
-    assert kind(0.01).fit(X, y, weight).positive_ratio_ == pytest.approx(10 / 14)
+    assert model.fit(X, y, weight).positive_ratio_ == pytest.approx(10 / 14)
 
 
 @each
