@@ -18,18 +18,22 @@ from dask_s3vm.estimators._base import FitRows, Found, LinearS3VM, Seeds, fit_pa
 from dask_s3vm.estimators._rows import PlacedRows
 from dask_s3vm.exceptions import quiet
 from dask_s3vm.features.landmarks import take_rows
-from dask_s3vm.methods.base import n_predicted_positive, share_interval
+from dask_s3vm.methods.base import n_predicted_positive
+from dask_s3vm.methods.ratio import RatioEstimate, scores_of
 from dask_s3vm.methods.run import RecordPart
 from dask_s3vm.methods.safe import (
     Candidate,
     FoldTrials,
+    Outcome,
     Sample,
+    Trials,
     assign_folds,
     choose,
     compare,
     sample_for_folds,
+    second_look,
 )
-from dask_s3vm.parameters.safe import GuardAttributes
+from dask_s3vm.prediction import classes_of
 
 #: Trials stop at this gap, or restart so often: they need labels of rows, not digits of weights.
 TRIAL_TOL = 1e-3
@@ -44,6 +48,7 @@ class GuardedS3VM(LinearS3VM):
     decision_: str
     decision_reason_: str
     candidates_: list[dict[str, Any]]
+    positive_ratio: Any
 
     @property
     def _is_guarded(self) -> bool:
@@ -60,20 +65,18 @@ class GuardedS3VM(LinearS3VM):
     def _find(
         self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None, with_labels: bool
     ) -> list[Found]:
+        if self._is_guarded and not rows.supervised:
+            return [
+                model._find_guarded(
+                    replace(rows, record=RecordPart(rows.record, f"model {place}")), with_labels
+                )
+                for place, model in enumerate(models)
+            ]
         for model in models:
-            model._forget_decision()
-        if not self._is_guarded:
-            return super()._find(rows, models, seeds, with_labels)
-        if rows.supervised:
-            for model in models:
-                model._keep_decision(SUPERVISED, "There are no unlabeled rows that count.", [])
-            return super()._find(rows, models, seeds, with_labels)
-        return [
-            model._find_guarded(
-                replace(rows, record=RecordPart(rows.record, f"model {place}")), with_labels
-            )
-            for place, model in enumerate(models)
-        ]
+            name = SUPERVISED if rows.supervised else self.facts.name
+            why = "unlabeled rows count for nothing" if rows.supervised else "safe=False"
+            model._keep_decision(name, f"Nothing was compared: {why}.", [])
+        return super()._find(rows, models, seeds, with_labels)
 
     def _find_guarded(self, rows: FitRows, with_labels: bool) -> Found:
         """Compare on folds, train what was chosen, and look at its share of positives."""
@@ -81,7 +84,7 @@ class GuardedS3VM(LinearS3VM):
         names = [SUPERVISED, *variants]
         sample = sample_for_folds(rows.engine, rows.totals)
         self._looked_at(sample, rows)
-        with Trial(self, list(variants.values()), rows, sample) as trial:
+        with Trial(list(variants.values()), rows, sample) as trial:
             folds = assign_folds(trial.codes)
             trials = rows.record.run(
                 "folds", FoldTrials(trial.codes, folds, len(names), trial.predict)
@@ -90,6 +93,8 @@ class GuardedS3VM(LinearS3VM):
         best = choose(compared)
         reason = _reason(compared, best, len(trial.codes), len(folds))
         if best:
+            if self.positive_ratio == "auto" and len(rows.ratios) == 1:
+                rows = replace(rows, ratios=[trial.ratio_again(trials, best, rows.ratios[0])])
             model = variants[names[best]]
             own = replace(rows, record=RecordPart(rows.record, names[best]))
             (solved,) = model._train(own, [model], None)
@@ -111,19 +116,13 @@ class GuardedS3VM(LinearS3VM):
         self.decision_reason_ = reason
         self.candidates_ = [asdict(one) for one in compared]
 
-    def _forget_decision(self) -> None:
-        for name in GuardAttributes.__dataclass_fields__:
-            if hasattr(self, name):
-                delattr(self, name)
-
 
 class Trial:
     """Trains candidates on a sample of the rows, in this process.
 
     Parameters
     ----------
-    guarded : the estimator that asks.
-    models : the semi-supervised candidates.
+    models : the semi-supervised candidates; the supervised one is the first without unlabeled rows.
     rows : all rows.
     sample : those to train on.
 
@@ -132,18 +131,19 @@ class Trial:
     codes : class numbers of the labeled rows of the sample.
     """
 
-    def __init__(self, guarded: Any, models: Sequence[Any], rows: FitRows, sample: Sample) -> None:
-        ratio = float(rows.ratios[0]) if len(rows.ratios) == 1 else None
-        self._models = [_hasty(model, ratio) for model in models]
-        self._labeled = np.flatnonzero(sample.codes >= 0)
-        self.codes = sample.codes[self._labeled].astype(np.int64)
+    def __init__(self, models: Sequence[Any], rows: FitRows, sample: Sample) -> None:
+        self._models = [_hasty(model, _shares(rows)) for model in models]
         self._classes = rows.classes
+        self._labeled = np.flatnonzero(sample.codes >= 0)
+        self._free = np.flatnonzero(sample.codes < 0)
+        self._weights = sample.weights
+        self.codes = sample.codes[self._labeled].astype(np.int64)
         X = sample.matrix()
         exact = None if rows.rows is None else take_rows(rows.rows, sample.numbers)
         everything = np.arange(len(sample.codes))
         self._all = _place(X, exact, sample, everything, rows.classes)
         self._few = _place(X, exact, sample, self._labeled, rows.classes)
-        self._test = (X if exact is None else exact)[self._labeled]
+        self._X = X if exact is None else exact
 
     def __enter__(self) -> "Trial":
         return self
@@ -152,27 +152,52 @@ class Trial:
         self._all.engine.close()
         self._few.engine.close()
 
-    def predict(self, out: np.ndarray) -> np.ndarray:
-        """Class numbers that models of the other rows give to the labeled rows `out`."""
+    def predict(self, out: np.ndarray) -> Outcome:
+        """Say what models of the other rows make of the labeled rows `out`."""
+        held = np.flatnonzero(out)
         present = np.unique(self.codes[~out])
-        n_candidates = 1 + len(self._models)
         if len(present) < 2:
-            return np.full((n_candidates, np.count_nonzero(out)), present[0])
-        held, test = np.flatnonzero(out), self._test[np.flatnonzero(out)]
-        found = [self._fitted(self._models[0], self._few, held, test)]
-        found += [self._fitted(one, self._all, self._labeled[held], test) for one in self._models]
-        return np.stack(found)
+            size = 1 + len(self._models), len(held)
+            sure = float(present[0] > 0)
+            return Outcome(np.full(size, present[0]), np.full(size, sure), np.full(size[0], sure))
+        found = [self._fitted(self._models[0], self._few, held, held)]
+        found += [self._fitted(one, self._all, self._labeled[held], held) for one in self._models]
+        codes, scores, means = zip(*found, strict=True)
+        return Outcome(np.stack(codes), np.stack(scores), np.array(means))
 
-    def _fitted(self, model: Any, rows: PlacedRows, held: np.ndarray, test: Any) -> np.ndarray:
+    def _fitted(
+        self, model: Any, rows: PlacedRows, out: np.ndarray, held: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """(class numbers and scores of the labeled rows `held`, mean score of unlabeled rows)."""
         rows.engine.forget()
-        rows.engine.each(hold_out, held)
+        rows.engine.each(hold_out, out)
         model = clone(model)
         with quiet():
             fit_path([model], rows, None)
-        return np.searchsorted(self._classes, model.predict(test))
+        outputs = model.decision_function(self._X[self._labeled[held]])
+        codes = np.searchsorted(self._classes, classes_of(outputs, self._classes))
+        if outputs.ndim > 1:
+            return codes, np.zeros(len(held)), 0.0
+        free = scores_of(model.decision_function(self._X[self._free]))
+        weights = self._weights[self._free]
+        return codes, scores_of(outputs), float(np.add.reduce(weights * free) / weights.sum())
+
+    def ratio_again(self, trials: Trials, number: int, first: RatioEstimate) -> RatioEstimate:
+        """The share of positive rows by the scores of a candidate, if that is known better."""
+        weights = self._weights[self._labeled]
+        found = second_look(trials, number, self.codes == 1, weights, float(len(self._free)))
+        return found if found.high - found.low < first.high - first.low else first
 
 
-def _hasty(model: Any, ratio: float | None) -> Any:
+def _shares(rows: FitRows) -> Any:
+    """The shares of the classes, as users would give them."""
+    values = [one.value for one in rows.ratios]
+    if len(values) == 1:
+        return values[0]
+    return dict(zip(rows.classes.tolist(), values, strict=True))
+
+
+def _hasty(model: Any, ratio: Any) -> Any:
     """The same model for trials: silent, with the ratio given, and not to the last digit."""
     wanted = {
         "safe": False, "callbacks": None, "verbose": False, "checkpoint": None,
@@ -217,8 +242,7 @@ def _off_balance(rows: FitRows, solved: list[Any], parameters: Any) -> str:
     """
     if len(solved) != 1 or rows.rows is not None:
         return ""
-    ratio = float(rows.ratios[0])
-    low, high = share_interval(ratio, int(rows.totals.counts.sum()))
+    low, high = rows.ratios[0].interval
     bias = float(getattr(parameters, "fit_intercept", True))
     n_unlabeled = rows.totals.n_unlabeled
     share = n_predicted_positive(rows.engine, solved[0].w, bias) / n_unlabeled

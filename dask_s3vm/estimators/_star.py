@@ -136,7 +136,9 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
             place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
         ) -> StarSolution:
             costs = class_costs(self.C, task.ratio, self.weighting)
-            training = SelfTraining(problems.of_class(task.positive, costs), costs, self)
+            training = SelfTraining(
+                problems.of_class(task.positive, costs), costs, self, rows.supervised
+            )
             return rows.record.run(f"{name}/stages", training, about)
 
         return solve

@@ -108,6 +108,7 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
     problem : rows with given labels in training, all others waiting.
     costs : (C+, C-).
     parameters : see `estimators.STARSVM`.
+    labels_alone : whether to end with the training on given labels.
     """
 
     State = SelfTrainingState
@@ -116,9 +117,14 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
     costly = True  # dual variables are many
 
     def __init__(
-        self, problem: DualProblem, costs: tuple[float, float], parameters: STARParameters
+        self,
+        problem: DualProblem,
+        costs: tuple[float, float],
+        parameters: STARParameters,
+        labels_alone: bool = False,
     ) -> None:
         self._problem = problem
+        self._labels_alone = labels_alone
         self._costs = costs
         self._parameters = parameters
         self._stage_tol = parameters.tol
@@ -128,8 +134,11 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
     def start(self) -> SelfTrainingState:
         """Train on the given labels."""
         n_unlabeled = self._problem.n_waiting
-        tol = self._stage_tol if n_unlabeled else self._parameters.tol
+        last_one = self._labels_alone or not n_unlabeled
+        tol = self._parameters.tol if last_one else self._stage_tol
         left, worst, last = self._solved("converged", tol)
+        if self._labels_alone:
+            left = None
         state = SelfTrainingState(left, n_unlabeled, 0, [n_unlabeled + 1], worst, last)
         self._report_stage(state, (0, 0), 0.0)
         return state
