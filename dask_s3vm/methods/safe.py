@@ -176,8 +176,8 @@ class Candidate:
     fold_error : share of wrong predictions.
     fixed, broken : rows that it puts right and wrong where the supervised model does not; means
         over the repeats.
-    p_value : of the sign test: chance of so few fixed among those that differ, were it as good as
-        the supervised model.
+    p_value : of the sign test: chance of so many fixed among those that differ, were it no better
+        than the supervised model.
     """
 
     name: str
@@ -206,9 +206,9 @@ def compare(names: Sequence[str], trials: Trials) -> list[Candidate]:
 
 
 def _sign_test(fixed: float, broken: float) -> float:
-    """P(at most `fixed` of `fixed` + `broken` fair coins show heads), for whole numbers of each."""
-    n, k = round(fixed + broken), round(fixed)
-    return sum(math.comb(n, i) for i in range(min(k, n) + 1)) / 2**n
+    """P(at least `fixed` of `fixed` + `broken` fair coins show heads), for whole numbers."""
+    k, n = round(fixed), round(fixed) + round(broken)
+    return sum(math.comb(n, i) for i in range(k, n + 1)) / 2**n
 
 
 def choose(candidates: Sequence[Candidate]) -> int:

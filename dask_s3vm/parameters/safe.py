@@ -20,7 +20,7 @@ class GuardAttributes:
         "What was compared, the supervised model first. `name`; `fold_error`: share of the labeled "
         "rows that models of the other folds put into a wrong class; `fixed` and `broken`: labeled "
         "rows, a mean over the repeats, that it puts right and wrong where the supervised model "
-        "does not; `p_value` of a sign test that it breaks more than it fixes.",
+        "does not; `p_value` of a sign test: chance of so many fixed, were it no better.",
     )
 
 
