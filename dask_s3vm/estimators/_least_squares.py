@@ -158,12 +158,10 @@ class RLSC(RLSCParameters, LeastSquaresModel, LinearS3VM):
         moved = {}
         for model in models:
             solved = []
-            for column, (positive, one) in enumerate(
+            for number, (positive, one) in enumerate(
                 zip(rows.positives, model.solved, strict=True)
             ):
-                projection = Projection(
-                    reduced, column, one, rows.costs, model.lam, self.fit_intercept
-                )
+                projection = Projection(reduced, number, one, model.lam)
                 name = f"projection, class {positive}, lam {model.lam!r}"
                 solved.append(rows.record.run(name, projection, {"class": positive}))
             moved[model.lam] = replace(model, solved=solved)

@@ -26,14 +26,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import BinarySolution, ClassTotals
-from dask_s3vm.methods.rlsc import Decomposed, decompose_rows
 from dask_s3vm.methods.run import Method
 from dask_s3vm.numerics.linalg import dot, one_blas_thread
 from dask_s3vm.problems.least_squares import set_squares
-from dask_s3vm.problems.soft_labels import labeled_loss, soft_gap, start_soft, step_soft
+from dask_s3vm.problems.soft_labels import (
+    all_moments,
+    labeled_loss,
+    soft_gap,
+    start_soft,
+    step_soft,
+)
 
 #: The gap is looked at after so many steps, which are passes as it is itself.
 CHECK_EVERY = 10
@@ -68,21 +74,40 @@ class ProjectionState:
     done: bool
 
 
+@dataclass(frozen=True, eq=False)
+class AllRows:
+    """All rows, labeled and unlabeled, reduced to what a projection needs of them.
+
+    gram : (d + 1, d + 1) sum of d_i^2 z_i z_i^T, the last row and column of the bias.
+    moments : (d + 1, k) b of the labeled rows, for each class that is +1.
+    costs : of a labeled row by its class, in the supervised objective.
+    bias : 1 with a bias, else 0.
+    """
+
+    engine: Engine
+    positives: Sequence[int]
+    gram: np.ndarray
+    moments: np.ndarray
+    costs: np.ndarray
+    bias: float
+
+
 def reduce_all(
-    engine: Engine,
-    totals: ClassTotals,
-    costs: np.ndarray,
-    positives: Sequence[int],
-    bias: bool,
-) -> Decomposed:
-    """Reduce all rows, labeled and unlabeled, each with its part of the total weight as d_i^2.
+    engine: Engine, totals: ClassTotals, costs: np.ndarray, positives: Sequence[int], bias: bool
+) -> AllRows:
+    """Reduce the rows, each with its part of the total weight as d_i^2.
 
     costs : of a labeled row by its class, over the weight of all labeled ones.
+
+    Costs: 2 rounds, 1 pass, see `all_moments`.
     """
     labeled = float(totals.weights.sum())
     squares = np.append(costs * labeled, 1.0) / (labeled + totals.unlabeled_weight)
     engine.each(set_squares, squares)
-    return decompose_rows(engine, bias, positives)
+    gram, moments = engine.sum(all_moments, list(positives))
+    if not bias:
+        gram[-1] = gram[:, -1] = moments[-1] = 0.0
+    return AllRows(engine, positives, gram, moments, costs, float(bias))
 
 
 class Projection(Method[ProjectionState, BinarySolution]):
@@ -90,38 +115,26 @@ class Projection(Method[ProjectionState, BinarySolution]):
 
     Parameters
     ----------
-    rows : all rows, reduced, with d_i^2 set.
-    column : which of their moments belong to this problem.
+    rows : all rows.
+    number : which of their binary problems this is.
     supervised : the solution of the labeled rows.
-    costs : d_i^2 of a labeled row by its class in the supervised objective.
     lam : weight of the regularizer.
-    bias : whether w has a bias.
     """
 
     State = ProjectionState
     Result = BinarySolution
     starting = "projection"
 
-    def __init__(
-        self,
-        rows: Decomposed,
-        column: int,
-        supervised: BinarySolution,
-        costs: np.ndarray,
-        lam: float,
-        bias: bool,
-    ) -> None:
-        self._engine: Engine = rows.engine
-        self._spectrum = rows.spectrum
-        self._labeled = rows.moments[:, column]
-        self._positive = rows.positives[column]
+    def __init__(self, rows: AllRows, number: int, supervised: BinarySolution, lam: float) -> None:
+        self._engine, self._bias = rows.engine, rows.bias
+        self._positive, self._costs = rows.positives[number], rows.costs
+        self._labeled = rows.moments[:, number]
         self._solution = supervised
-        self._costs = costs
-        self._metric = rows.spectrum.values + lam
         self._lam = lam
-        self._bias = float(bias)
+        metric = rows.gram + lam * np.eye(len(rows.gram))
         with one_blas_thread():
-            self._own = rows.spectrum.vectors.T @ supervised.w
+            self._factor = cho_factor(metric)
+            self._own = metric @ supervised.w
 
     def start(self) -> ProjectionState:
         """Begin with labels 0."""
@@ -152,7 +165,7 @@ class Projection(Method[ProjectionState, BinarySolution]):
             ending = "converged" if inside else "max_iter"
             return replace(self._solution, termination=ending, n_iter=state.n_steps)
         with one_blas_thread():
-            w = self._spectrum.weights(self._labeled + state.moments, self._lam)
+            w = cho_solve(self._factor, self._labeled + state.moments)
         (loss,) = self._engine.sum(labeled_loss, w, self._bias, self._positive, self._costs)
         return BinarySolution(
             w, float(loss) + self._lam * dot(w, w), "converged", n_iter=state.n_steps
@@ -162,19 +175,15 @@ class Projection(Method[ProjectionState, BinarySolution]):
         """Number of the step; how many there will be, nobody knows."""
         return f"projection, step {state.n_steps + 1}", None
 
-    def _coordinates(self, moments: np.ndarray) -> np.ndarray:
-        """U^T (w(q) - w_sup)."""
-        with one_blas_thread():
-            return self._spectrum.vectors.T @ (self._labeled + moments) / self._metric - self._own
-
     def _away(self, moments: np.ndarray) -> np.ndarray:
         """w(q) - w_sup."""
-        coordinates = self._coordinates(moments)
         with one_blas_thread():
-            return self._spectrum.vectors @ coordinates
+            return cho_solve(self._factor, self._labeled + moments - self._own)
 
     def _distance(self, moments: np.ndarray) -> float:
-        return 0.5 * float(np.add.reduce(self._metric * self._coordinates(moments) ** 2))
+        """f(q)."""
+        return 0.5 * dot(self._labeled + moments - self._own, self._away(moments))
 
     def _size(self) -> float:
-        return float(np.add.reduce(self._metric * self._own**2))
+        """|w_sup|_G^2."""
+        return dot(self._own, self._solution.w)

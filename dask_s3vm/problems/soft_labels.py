@@ -3,13 +3,35 @@
 See `methods.projected`. `square` are the d_i^2 of `problems.least_squares`.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import soft_labels as passes
+from dask_s3vm.numerics.linalg import one_blas_thread
 from dask_s3vm.problems.hinge import outputs_at, row_costs
-from dask_s3vm.problems.least_squares import unlabeled_in_fit
+from dask_s3vm.problems.least_squares import labeled_in_fit, targets_of, tiles, unlabeled_in_fit
+
+
+@operation(reads=["squares"])
+def all_moments(shard: Shard, positives: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """(sum of d^2 z z^T over all rows, (d + 1, k) sum of d^2 y z over the labeled ones).
+
+    Rows z have a 1 behind. Costs: 1 round, 1 pass with d^2 operations a row; d^2 numbers from each
+    group.
+    """
+    width = shard.n_features + 1
+    gram, moments = np.zeros((width, width)), np.zeros((width, len(positives)))
+    square = shard.state["square"]
+    with one_blas_thread():
+        for part, tile in tiles(shard, np.flatnonzero(square > 0)):
+            scaled = tile * np.sqrt(square[part])[:, None]
+            gram += scaled.T @ scaled
+        for part, tile in tiles(shard, labeled_in_fit(shard)):
+            moments += tile.T @ (square[part][:, None] * targets_of(shard, part, positives))
+    return gram, moments
 
 
 @operation(sets="soft", reads=["squares"])
