@@ -6,11 +6,13 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from dask_s3vm.estimators._base import FitRows, LinearS3VM, Seeds, Solver, fit_path
 from dask_s3vm.estimators._linear import LinearModel
 from dask_s3vm.estimators._rows import has_unlabeled
 from dask_s3vm.estimators._safe import GuardedS3VM
+from dask_s3vm.exceptions import warn
 from dask_s3vm.features import KernelMap, fit_kernel_map
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import BinaryTask, Start
@@ -175,6 +177,17 @@ class RLSC(RLSCParameters, LeastSquaresModel, LinearS3VM):
         self.loo_losses_ = np.array([one.loo_loss for one in solved])
         super()._keep(chosen.solved, rows, history)
         self._to_columns()
+
+    def _keep_course(self, solved: list[Any], history: list[HistoryRow]) -> None:
+        ended = [replace(one, termination="converged") for one in solved]
+        super()._keep_course(ended, history)
+        if any(one.termination == "max_iter" for one in solved):
+            self.termination_ = "max_iter"
+            warn(
+                "RLSC: the projection did not converge, and the supervised model was kept; a "
+                "larger lam makes it easier",
+                ConvergenceWarning,
+            )
 
 
 def _fewest_errors(models: Sequence[RLSCModel]) -> RLSCModel:
