@@ -11,6 +11,8 @@ from dask_s3vm.estimators._transductive import TSVM
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import UnitScaler
 from dask_s3vm.interrupts import interruptible
+from dask_s3vm.methods.base import BinaryTask, Start
+from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.methods.safe import Sample
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.s3vm import S3VMParameters
@@ -62,6 +64,11 @@ class S3VM(S3VMParameters, GuardedS3VM):
     def _variants(self) -> dict[str, LinearS3VM]:
         shared = self.get_params(deep=False)
         return {"tsvm": TSVM(**{name: shared[name] for name in shared if hasattr(TSVM(), name)})}
+
+    def _solve(
+        self, rows: FitRows, task: BinaryTask, start: Start, name: str, about: HistoryRow
+    ) -> Any:
+        return self._variants()["tsvm"]._solve(rows, task, start, name, about)
 
     @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:

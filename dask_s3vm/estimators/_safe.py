@@ -19,21 +19,16 @@ from dask_s3vm.estimators._rows import PlacedRows
 from dask_s3vm.exceptions import quiet
 from dask_s3vm.features.landmarks import take_rows
 from dask_s3vm.methods.base import n_predicted_positive
-from dask_s3vm.methods.ratio import RatioEstimate, scores_of
 from dask_s3vm.methods.run import RecordPart
 from dask_s3vm.methods.safe import (
     Candidate,
     FoldTrials,
-    Outcome,
     Sample,
-    Trials,
     assign_folds,
     choose,
     compare,
     sample_for_folds,
-    second_look,
 )
-from dask_s3vm.prediction import classes_of
 
 #: Trials stop at this gap, or restart so often: they need labels of rows, not digits of weights.
 TRIAL_TOL = 1e-3
@@ -48,7 +43,6 @@ class GuardedS3VM(LinearS3VM):
     decision_: str
     decision_reason_: str
     candidates_: list[dict[str, Any]]
-    positive_ratio: Any
 
     @property
     def _is_guarded(self) -> bool:
@@ -93,8 +87,6 @@ class GuardedS3VM(LinearS3VM):
         best = choose(compared)
         reason = _reason(compared, best, len(trial.codes), len(folds))
         if best:
-            if self.positive_ratio == "auto" and len(rows.ratios) == 1:
-                rows = replace(rows, ratios=[trial.ratio_again(trials, best, rows.ratios[0])])
             model = variants[names[best]]
             own = replace(rows, record=RecordPart(rows.record, names[best]))
             (solved,) = model._train(own, [model], None)
@@ -135,8 +127,6 @@ class Trial:
         self._models = [_hasty(model, _shares(rows)) for model in models]
         self._classes = rows.classes
         self._labeled = np.flatnonzero(sample.codes >= 0)
-        self._free = np.flatnonzero(sample.codes < 0)
-        self._weights = sample.weights
         self.codes = sample.codes[self._labeled].astype(np.int64)
         X = sample.matrix()
         exact = None if rows.rows is None else take_rows(rows.rows, sample.numbers)
@@ -152,41 +142,24 @@ class Trial:
         self._all.engine.close()
         self._few.engine.close()
 
-    def predict(self, out: np.ndarray) -> Outcome:
-        """Say what models of the other rows make of the labeled rows `out`."""
+    def predict(self, out: np.ndarray) -> np.ndarray:
+        """Class numbers that models of the other rows give to the labeled rows `out`."""
         held = np.flatnonzero(out)
         present = np.unique(self.codes[~out])
         if len(present) < 2:
-            size = 1 + len(self._models), len(held)
-            sure = float(present[0] > 0)
-            return Outcome(np.full(size, present[0]), np.full(size, sure), np.full(size[0], sure))
-        found = [self._fitted(self._models[0], self._few, held, held)]
-        found += [self._fitted(one, self._all, self._labeled[held], held) for one in self._models]
-        codes, scores, means = zip(*found, strict=True)
-        return Outcome(np.stack(codes), np.stack(scores), np.array(means))
+            return np.full((1 + len(self._models), len(held)), present[0])
+        test = self._X[self._labeled[held]]
+        found = [self._fitted(self._models[0], self._few, held, test)]
+        found += [self._fitted(one, self._all, self._labeled[held], test) for one in self._models]
+        return np.stack(found)
 
-    def _fitted(
-        self, model: Any, rows: PlacedRows, out: np.ndarray, held: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, float]:
-        """(class numbers and scores of the labeled rows `held`, mean score of unlabeled rows)."""
+    def _fitted(self, model: Any, rows: PlacedRows, out: np.ndarray, test: Any) -> np.ndarray:
         rows.engine.forget()
         rows.engine.each(hold_out, out)
         model = clone(model)
         with quiet():
             fit_path([model], rows, None)
-        outputs = model.decision_function(self._X[self._labeled[held]])
-        codes = np.searchsorted(self._classes, classes_of(outputs, self._classes))
-        if outputs.ndim > 1:
-            return codes, np.zeros(len(held)), 0.0
-        free = scores_of(model.decision_function(self._X[self._free]))
-        weights = self._weights[self._free]
-        return codes, scores_of(outputs), float(np.add.reduce(weights * free) / weights.sum())
-
-    def ratio_again(self, trials: Trials, number: int, first: RatioEstimate) -> RatioEstimate:
-        """The share of positive rows by the scores of a candidate, if that is known better."""
-        weights = self._weights[self._labeled]
-        found = second_look(trials, number, self.codes == 1, weights, float(len(self._free)))
-        return found if found.high - found.low < first.high - first.low else first
+        return np.searchsorted(self._classes, model.predict(test))
 
 
 def _shares(rows: FitRows) -> Any:

@@ -17,7 +17,6 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import ClassTotals
-from dask_s3vm.methods.ratio import RatioEstimate, powered
 from dask_s3vm.methods.run import Method
 from dask_s3vm.problems.sample import Sample, draw_sample
 
@@ -63,31 +62,14 @@ def assign_folds(codes: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What candidates say of rows that they have not seen.
-
-    codes : (candidates, rows) class numbers.
-    scores : (candidates, rows) from 0 to 1, of two classes: how positive; see `methods.ratio`.
-    means : (candidates,) mean score of the unlabeled rows.
-    """
-
-    codes: np.ndarray
-    scores: np.ndarray
-    means: np.ndarray
-
-
-@dataclass(frozen=True)
 class Trials:
-    """What candidates say of the labeled rows, fold by fold.
+    """Which held-out rows each candidate puts into a wrong class.
 
-    wrong : (candidates, repeats, l) 1 where the class is wrong.
-    scores, means : (candidates, repeats, l) and (candidates, folds), see `Outcome`.
+    wrong : (candidates, repeats, l) 1 where it does.
     n_done, n_folds : folds done, of all repeats, and how many there are.
     """
 
     wrong: np.ndarray
-    scores: np.ndarray
-    means: np.ndarray
     n_done: int
     n_folds: int
 
@@ -105,7 +87,7 @@ class FoldTrials(Method[Trials, Trials]):
     codes : class numbers of the labeled rows.
     folds : their folds, see `assign_folds`.
     n_candidates : number of candidates.
-    predict : (mask of the labeled rows that are held out) -> what models of the others say.
+    predict : (mask of the labeled rows that are held out) -> (candidates, held out) class numbers.
     """
 
     State = Trials
@@ -116,7 +98,7 @@ class FoldTrials(Method[Trials, Trials]):
         codes: np.ndarray,
         folds: np.ndarray,
         n_candidates: int,
-        predict: Callable[[np.ndarray], Outcome],
+        predict: Callable[[np.ndarray], np.ndarray],
     ) -> None:
         self._codes = codes
         self._folds = folds
@@ -125,21 +107,17 @@ class FoldTrials(Method[Trials, Trials]):
 
     def start(self) -> Trials:
         """No fold is done."""
-        shape, n_folds = (self._n_candidates, *self._folds.shape), len(self._folds) * N_FOLDS
-        means = np.full((self._n_candidates, n_folds), np.nan)
-        return Trials(np.zeros(shape, dtype=np.uint8), np.zeros(shape), means, 0, n_folds)
+        wrong = np.zeros((self._n_candidates, *self._folds.shape), dtype=np.uint8)
+        return Trials(wrong, 0, len(self._folds) * N_FOLDS)
 
     def advance(self, state: Trials) -> Trials:
         """Train on all folds but one, and test on that one."""
         repeat, fold = divmod(state.n_done, N_FOLDS)
         out = self._folds[repeat] == fold
-        wrong, scores, means = state.wrong.copy(), state.scores.copy(), state.means.copy()
+        wrong = state.wrong.copy()
         if out.any():
-            found = self._predict(out)
-            wrong[:, repeat, out] = found.codes != self._codes[out]
-            scores[:, repeat, out] = found.scores
-            means[:, state.n_done] = found.means
-        return Trials(wrong, scores, means, state.n_done + 1, state.n_folds)
+            wrong[:, repeat, out] = self._predict(out) != self._codes[out]
+        return Trials(wrong, state.n_done + 1, state.n_folds)
 
     def finish(self, state: Trials) -> Trials:
         """Return what was found."""
@@ -148,22 +126,6 @@ class FoldTrials(Method[Trials, Trials]):
     def progress(self, state: Trials) -> tuple[str, float | None]:
         """Folds take about the same time."""
         return f"fold {state.n_done + 1} of {state.n_folds}", state.n_done / state.n_folds
-
-
-def second_look(
-    trials: Trials, number: int, positive: np.ndarray, weights: np.ndarray, n_unlabeled: float
-) -> RatioEstimate:
-    """Estimate the share of positive rows again, by the scores of a candidate.
-
-    A semi-supervised model is the better judge where it is kept.
-
-    positive : whether a labeled row is.
-    weights : sample weights of the labeled rows.
-    n_unlabeled : rows of which there are mean scores.
-    """
-    scores = np.add.reduce(trials.scores[number], axis=0) / len(trials.scores[number])
-    mean = float(np.nanmean(trials.means[number]))
-    return powered(positive, scores, weights, mean, n_unlabeled)
 
 
 # The decision -------------------------------------------------------------------------------------
@@ -199,8 +161,8 @@ def compare(names: Sequence[str], trials: Trials) -> list[Candidate]:
     repeats = len(first)
     found = []
     for name, own in zip(names, wrong, strict=True):
-        fixed = np.count_nonzero(first & ~own) / repeats
-        broken = np.count_nonzero(~first & own) / repeats
+        fixed = float(np.count_nonzero(first & ~own) / repeats)
+        broken = float(np.count_nonzero(~first & own) / repeats)
         found.append(Candidate(name, float(own.mean()), fixed, broken, _sign_test(fixed, broken)))
     return found
 

@@ -4,6 +4,7 @@ import json
 import pickle
 import warnings
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from dask_s3vm import (
     load_model,
     save_model,
 )
+from dask_s3vm.datasets import hide_labels, make_g2c
 from dask_s3vm.methods import safe
 from dask_s3vm.model_selection import S3VMGridSearchCV
 
@@ -33,38 +35,26 @@ METHODS = {
     "s2rlsc": lambda **more: S2RLSC(n_restarts=3, random_state=0, **more),
     "qp": QPS3VM,
     "sqp": SubmodularS3VM,
-    "star": STARSVM,
+    "star": lambda **more: STARSVM(sigma=2.0, **more),
     "star, shards": lambda **more: STARSVM(kernel="linear", **more),
 }
 
 
-def helpful(seed=0, n=300, d=20, n_labeled=24):
-    """Two clusters that are the classes, too few labels to find them by."""
-    rng = np.random.default_rng(seed)
-    truth = np.arange(n) % 2
-    X = rng.normal(size=(n, d))
-    X[:, 0] += 5.0 * (truth - 0.5)
-    return X, truth, np.where(np.arange(n) < n_labeled, truth, -1)
+def helpful(n=500, d=50, n_labeled=24):
+    """Two clusters that are the classes, too few labels to find them well by."""
+    X, truth = dask.compute(*make_g2c(n_rows=n, n_features=d))
+    return X, truth, hide_labels(truth, n_labeled, random_state=0)
 
 
-def harmful(seed=0, n=300, d=20, n_labeled=60):
-    """Two clusters that have nothing to do with the classes."""
-    rng = np.random.default_rng(seed)
-    truth = np.arange(n) % 2
-    X = 0.2 * rng.normal(size=(n, d))
-    X[:, 1] += truth - 0.5
-    X[:, 0] += 6.0 * rng.integers(0, 2, n)
-    return X, truth, np.where(np.arange(n) < n_labeled, truth, -1)
-
-
-def test_unlabeled_rows_are_used_where_they_help():
+@pytest.mark.parametrize("ratio", ["auto", 0.5])
+def test_unlabeled_rows_are_used_where_they_help(ratio):
     X, truth, y = helpful()
-    model = S3VM(lam=1e-2).fit(X, y)
+    model = S3VM(lam=1e-2, positive_ratio=ratio).fit(X, y)
     alone = L2SVM(lam=1e-2).fit(X, y)
     assert model.decision_ == "tsvm"
     assert "labeled rows" in model.decision_reason_
     assert model.n_labeled_ == 24
-    assert accuracy_score(truth, model.predict(X)) > accuracy_score(truth, alone.predict(X)) + 0.02
+    assert accuracy_score(truth, model.predict(X)) > accuracy_score(truth, alone.predict(X)) + 0.01
     supervised, tsvm = model.candidates_
     assert [supervised["name"], tsvm["name"]] == ["supervised", "tsvm"]
     assert supervised["fixed"] == supervised["broken"] == 0
@@ -73,26 +63,32 @@ def test_unlabeled_rows_are_used_where_they_help():
     )
 
 
+#: A share that is far from the truth, by which the methods are led astray.
+WRONG = 0.15
+
+
 def test_they_are_not_where_they_harm():
-    X, truth, y = harmful()
-    plain = TSVM(lam=1e-2).fit(X, y)
-    model = S3VM(lam=1e-2).fit(X, y)
+    X, truth, y = helpful(n_labeled=60)
+    plain = TSVM(lam=1e-2, positive_ratio=WRONG).fit(X, y)
+    model = S3VM(lam=1e-2, positive_ratio=WRONG).fit(X, y)
     alone = L2SVM(lam=1e-2).fit(X, y)
-    assert (plain.predict(X) != truth).mean() > 0.3, "the plain method is fooled"
+    assert (plain.predict(X) != truth).mean() > 0.2, "the plain method is led astray"
     assert model.decision_ == "supervised"
     assert model.decision_reason_.startswith("Not kept")
     np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-9, atol=1e-12)
-    assert np.array_equal(model.transduction_[60:], alone.predict(X)[60:])
-    assert np.array_equal(model.transduction_[:60], truth[:60])
+    assert np.array_equal(model.transduction_, np.where(y >= 0, y, alone.predict(X)))
 
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.filterwarnings("ignore:.*no unlabeled row:UserWarning")
 def test_every_method_falls_back_to_its_own_supervised_model(name):
-    X, truth, y = harmful(n=160)
+    X, truth, y = helpful(n=160, d=10, n_labeled=60)
     few = np.flatnonzero(y >= 0)
-    model = METHODS[name](safe=True).fit(X, y)
-    alone = METHODS[name](positive_ratio=model.positive_ratio_).fit(X[few], y[few])
+    model = METHODS[name](safe=True, positive_ratio=WRONG).fit(X, y)
+    if hasattr(model, "lam_unlabeled"):
+        alone = METHODS[name](lam_unlabeled=0).fit(X, y)
+    else:
+        alone = METHODS[name](positive_ratio=WRONG).fit(X[few], y[few])
     if model.decision_ == "supervised":
         outputs = model.decision_function(X), alone.decision_function(X)
         np.testing.assert_allclose(*outputs, rtol=1e-4, atol=1e-6)
@@ -178,8 +174,8 @@ def test_more_classes_are_decided_as_one():
 
 def test_a_class_of_one_label_is_no_reason_to_fail():
     X, _, y = helpful()
-    y[:24] = 0
-    y[1] = 1
+    y[y >= 0] = 0
+    y[np.flatnonzero(y == 0)[0]] = 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = S3VM(lam=1e-2).fit(X, y)
@@ -221,7 +217,7 @@ def test_a_model_file_and_a_pickle_hold_the_decision(tmp_path):
 
 
 def unscaled():
-    X, truth, y = helpful(d=6)
+    X, truth, y = helpful(d=6, n_labeled=40)
     X = np.column_stack([X, 50_000 + 20_000 * np.random.default_rng(1).normal(size=len(X))])
     return X, truth, y
 

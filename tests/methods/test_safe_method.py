@@ -11,7 +11,7 @@ from dask_s3vm.problems.sample import draw_sample
 
 def trials(*wrong):
     wrong = np.array(wrong, dtype=np.uint8)
-    return Trials(wrong, wrong.astype(float), np.zeros((len(wrong), N_FOLDS)), N_FOLDS, N_FOLDS)
+    return Trials(wrong, N_FOLDS, N_FOLDS)
 
 
 @pytest.mark.parametrize(("n", "repeats"), [(10, 4), (100, 3), (150, 2), (1000, 1)])
