@@ -98,7 +98,12 @@ class GuardedS3VM(LinearS3VM):
             reason = off
         self._keep_decision(SUPERVISED, reason, compared)
         model = next(iter(variants.values()))
-        own = replace(rows, supervised=True, record=RecordPart(rows.record, SUPERVISED))
+        own = replace(
+            rows,
+            totals=replace(rows.totals, n_unlabeled=0, unlabeled_weight=0.0),
+            supervised=True,
+            record=RecordPart(rows.record, SUPERVISED),
+        )
         (solved,) = model._train(own, [model], None)
         return Found(own, solved, model._found_labels(own, solved) if with_labels else None)
 

@@ -85,10 +85,7 @@ def test_every_method_falls_back_to_its_own_supervised_model(name):
     X, truth, y = helpful(n=160, d=10, n_labeled=60)
     few = np.flatnonzero(y >= 0)
     model = METHODS[name](safe=True, positive_ratio=WRONG).fit(X, y)
-    if hasattr(model, "lam_unlabeled"):
-        alone = METHODS[name](lam_unlabeled=0).fit(X, y)
-    else:
-        alone = METHODS[name](positive_ratio=WRONG).fit(X[few], y[few])
+    alone = METHODS[name](positive_ratio=WRONG).fit(X[few], y[few])
     if model.decision_ == "supervised":
         outputs = model.decision_function(X), alone.decision_function(X)
         np.testing.assert_allclose(*outputs, rtol=1e-4, atol=1e-6)
