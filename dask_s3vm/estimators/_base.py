@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,7 +34,10 @@ from dask_s3vm.methods.base import (
     BinaryTask,
     ClassTotals,
     Start,
+    balanced_weights,
     class_totals,
+    is_balanced,
+    n_predicted_positive,
 )
 from dask_s3vm.methods.ratio import RatioEstimate
 from dask_s3vm.methods.run import HistoryRow, Record
@@ -116,6 +119,7 @@ class LinearS3VM(MethodParameters, LinearClassifier):
     #: parameters that an estimator without them has all the same
     class_weight: Any = None
     warm_start: bool = False
+    balance: str = "paper"
 
     #: what `max_iter` counts
     _counted = "Newton steps"
@@ -210,7 +214,32 @@ class LinearS3VM(MethodParameters, LinearClassifier):
                 found[place].append(solution)
             if seeds is not None:
                 seeds[task.positive] = seed
-        return found
+        if rows.supervised or not rows.ratios:
+            return found
+        tasks = self._tasks(rows)
+        return [
+            [self._balanced(rows, *pair) for pair in zip(tasks, solved, strict=True)]
+            for solved in found
+        ]
+
+    def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
+        """Move the bias where `balance` asks for it, else warn of predictions far from the ratio.
+
+        A model without a bias stays without one.
+        """
+        engine, bias = rows.engine, float(getattr(self, "fit_intercept", False))
+        if bias and self.balance == "predictions":
+            return replace(solution, w=balanced_weights(engine, solution.w, bias, task))
+        share = n_predicted_positive(engine, solution.w, bias) / task.n_unlabeled
+        if not is_balanced(share, task.ratio):
+            warn(
+                f"{type(self).__name__}: {100 * share:.1f} % of the unlabeled rows are predicted "
+                f"to be of class {rows.classes[task.positive]!r}, where positive_ratio says "
+                f"{100 * task.ratio:.1f} %; the fit may have collapsed: check positive_ratio, or "
+                "use balance='predictions' with a bias",
+                UserWarning,
+            )
+        return solution
 
     def _find(
         self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None, with_labels: bool
@@ -255,8 +284,8 @@ class LinearS3VM(MethodParameters, LinearClassifier):
 
     def _keep_ratios(self, rows: FitRows) -> None:
         self.positive_ratio_ = one_or_all([one.value for one in rows.ratios])
-        intervals = [one.interval for one in rows.ratios]
-        self.positive_ratio_interval_ = intervals[0] if len(intervals) == 1 else np.array(intervals)
+        intervals = np.array([one.interval for one in rows.ratios])
+        self.positive_ratio_interval_ = intervals[0] if len(intervals) == 1 else intervals
 
     # Rows in an engine --------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """STAR-SVM: self-training with adaptive regularization."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from dask_s3vm.estimators._rows import PlacedRows, as_array
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.kernel_columns import KernelColumns, all_rows, block_rows, kernel_columns
-from dask_s3vm.methods.base import BinaryTask, ClassTotals, Start
+from dask_s3vm.methods.base import BinaryTask, ClassTotals, Start, balanced_weights
 from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.methods.star import (
     DualProblems,
@@ -55,9 +56,10 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     shards, on any engine, with coordinate ascent in each; kernels other than the linear one are
     computed with landmark rows. "auto" shards the linear kernel, and others beyond 10,000 rows.
 
-    There is no offset: for the linear kernel have the classes on both sides of the origin. The
-    authors' program computes exp(-|x - z|^2 / (4 sigma^2)) for its sigma: give sqrt(2) times that
-    to get the same kernel.
+    With ``balance="predictions"`` the linear kernel has a bias, and the threshold of the model is
+    moved to where its predictions agree with the ratio. With ``balance="paper"`` there is no
+    offset: have the classes on both sides of the origin then. The authors' program computes
+    exp(-|x - z|^2 / (4 sigma^2)) for its sigma: give sqrt(2) times that to get the same kernel.
 
     References
     ----------
@@ -90,7 +92,9 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
         "array of shape (n,) or (n, n_classes)",
         "Stage in which a row got its label: 0 given, below 0 for a row of weight 0.",
     )
-    intercept_: np.ndarray = fitted("ndarray of shape (1,) or (n_classes,)", "Zeros.")
+    intercept_: np.ndarray = fitted(
+        "ndarray of shape (1,) or (n_classes,)", 'Biases; zeros with balance="paper".'
+    )
     kernel_map_: KernelMap | None = fitted(
         "KernelMap or None",
         "Makes the features that `coef_` is over; None for the linear kernel. Without shards its "
@@ -127,21 +131,33 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
 
     def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
         engine = rows.engine
-        problems: DualProblems = ShardedProblems(engine, len(rows.classes))
+        problems: DualProblems = ShardedProblems(engine, len(rows.classes), self._has_bias)
         if rows.rows is not None:
-            columns = self._kernel_columns(rows.rows)
-            problems = ExactProblems(engine, columns, columns.diagonal())
+            columns, one = self._kernel_columns(rows.rows), float(self._has_bias)
+            problems = ExactProblems(
+                engine, lambda numbers: columns(numbers) + one, columns.diagonal() + one
+            )
 
         def solve(
             place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
         ) -> StarSolution:
             costs = class_costs(self.C, task.ratio, self.weighting)
-            training = SelfTraining(
-                problems.of_class(task.positive, costs), costs, self, rows.supervised
-            )
+            wanted = task if self.balance == "predictions" and task.n_unlabeled else None
+            problem = problems.of_class(task.positive, costs)
+            training = SelfTraining(problem, costs, self, wanted, rows.supervised)
             return rows.record.run(f"{name}/stages", training, about)
 
         return solve
+
+    @property
+    def _has_bias(self) -> bool:
+        return self._is_linear and self.balance == "predictions"
+
+    def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
+        """Move the bias; an expansion by rows has its offset from the training."""
+        if rows.rows is not None or self.balance != "predictions" or not task.n_unlabeled:
+            return solution
+        return replace(solution, w=balanced_weights(rows.engine, solution.w, 1.0, task))
 
     def _is_exact(self, X: Any) -> bool:
         """Whether columns of the exact kernel are used; see `sharded`."""
@@ -175,10 +191,12 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
         found = np.stack([one.w for one in solved])
         self.sharded_ = rows.rows is None
         if self.sharded_:
-            self.coef_ = np.ascontiguousarray(rows.engine.layout.to_external(found)[:, :-1])
+            w = rows.engine.layout.to_external(found)
+            self.coef_, self.intercept_ = np.ascontiguousarray(w[:, :-1]), w[:, -1].copy()
         else:
             self._keep_expansion(found, self._kernel_columns(rows.rows))
-        self.intercept_ = np.zeros(len(self.coef_))
+            constant = float(self._has_bias) * np.add.reduce(found, axis=1)
+            self.intercept_ = constant + [one.offset for one in solved]
         self.gap_ = one_or_all([one.gap for one in solved])
         self._keep_course(solved, history)
 

@@ -83,10 +83,10 @@ def pair_add(X: Any, i: Any, t: float, pair: np.ndarray, bias: float) -> None:
     raise NotImplementedError("pair_add is resolved by numba")
 
 
-def pair_move(X: Any, i: Any, t: float, scale: float, pair: np.ndarray) -> None:
+def pair_move(X: Any, i: Any, t: float, scale: float, pair: np.ndarray, bias: float) -> None:
     """Add `t` times row `i` to the output half and `scale t` times it to the input half.
 
-    Compiled code only; the bias entries are not touched.
+    Compiled code only.
     """
     raise NotImplementedError("pair_move is resolved by numba")
 
@@ -140,21 +140,26 @@ def _add_dense(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:
     out[row.size] += t * bias
 
 
-def _move_csr(X: Any, i: Any, t: Any, scale: Any, pair: Any) -> Any:
+def _move_csr(X: Any, i: Any, t: Any, scale: Any, pair: Any, bias: Any) -> Any:
     start, stop = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])
     columns, values = X.indices[start:stop], X.values[start:stop]
     for k in range(columns.size):
         move = t * values[k]
         pair[columns[k], 0] += scale * move
         pair[columns[k], 1] += move
+    last = pair.shape[0] - 1
+    pair[last, 0] += scale * t * bias
+    pair[last, 1] += t * bias
 
 
-def _move_dense(X: Any, i: Any, t: Any, scale: Any, pair: Any) -> Any:
+def _move_dense(X: Any, i: Any, t: Any, scale: Any, pair: Any, bias: Any) -> Any:
     row, v, out = X[i], pair[0], pair[1]
     for k in range(row.size):
         move = t * row[k]
         v[k] += scale * move
         out[k] += move
+    v[row.size] += scale * t * bias
+    out[row.size] += t * bias
 
 
 # numba requires the same signature, type hints included, of an overload and its implementations
@@ -169,7 +174,7 @@ def _choose_add(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:
 
 
 @overload(pair_move, inline="always")
-def _choose_move(X: Any, i: Any, t: Any, scale: Any, pair: Any) -> Any:
+def _choose_move(X: Any, i: Any, t: Any, scale: Any, pair: Any, bias: Any) -> Any:
     return _move_csr if is_csr(X) else _move_dense
 
 

@@ -81,13 +81,23 @@ class RatioParameters:
         [SHARE, OneOf(("auto", "labels", "shift")), dict],
         default="auto",
     )
+    balance: str = parameter(
+        '{"predictions", "paper"}',
+        '"predictions": of what a method finds on its way, only models count whose share of '
+        "positive predictions among the unlabeled rows lies in `positive_ratio_interval_`, or is "
+        "nearest to it, and the bias is moved to the nearest end of the interval if need be. "
+        '"paper": as published, where only labels in training, or the mean output, obey the ratio; '
+        "with rare positives the lowest objective may then be that of a model that predicts none.",
+        [OneOf(("predictions", "paper"))],
+        default="predictions",
+    )
 
     positive_ratio_: Any = fitted(
         "float or ndarray of shape (n_classes,)", "The share of positive rows that was used."
     )
     positive_ratio_interval_: Any = fitted(
-        "(float, float) or ndarray of shape (n_classes, 2)",
-        "95 % interval of that share among the unlabeled rows.",
+        "ndarray of shape (2,) or (n_classes, 2)",
+        "95 % interval of that share among the unlabeled rows: low, high.",
     )
     transduction_: Any = fitted(
         "array of shape (n,)",

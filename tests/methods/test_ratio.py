@@ -220,7 +220,7 @@ def test_an_estimator_keeps_what_was_found(rng):
     model = TSVM(0.1).fit(X, few)
     (found,) = estimated(X, few)
     assert model.positive_ratio_ == found.value
-    assert model.positive_ratio_interval_ == found.interval
+    assert tuple(model.positive_ratio_interval_) == found.interval
 
 
 def test_shares_of_several_classes_can_be_given(rng):
