@@ -25,8 +25,12 @@ FAR_APART = 100.0
 class S3VM(S3VMParameters, GuardedS3VM):
     """Semi-supervised SVM that is not worse than the labels alone, as far as these can tell.
 
-    Trains the supervised `L2SVM` and a `TSVM` on folds of the labeled rows, and compares them on
-    the rows held out. The TSVM is kept only if it puts more of these into the right class than the
+    Trains the supervised `L2SVM` and a `TSVM`, which minimize, o = w.x::
+
+        1/2l sum_lab max(0, 1 - y o)^2 + 1/2u sum_unl max(0, 1 - |o|)^2 + lam/2 |w|^2
+
+    without and with the second term, on folds of the labeled rows, and compares them on the rows
+    held out. The TSVM is kept only if it puts more of these into the right class than the
     supervised model does, by a row at least, and if the model of all rows predicts a share of
     positives that `positive_ratio` allows. Otherwise the result is the supervised model. Either
     way it is one linear model, or one of the kernel's features. `decision_` tells which.
