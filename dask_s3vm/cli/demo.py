@@ -1,7 +1,6 @@
 """`dask-s3vm demo`: train on a generated data set and show the errors; needs no file."""
 
 import time
-from math import nan
 from typing import Any
 
 import click
@@ -82,12 +81,13 @@ def _case(model: Any, X: Any, labels: Any, n_labels: int, test: Any, truth: Any)
     began = time.perf_counter()
     model.fit(X, labels)
     seconds = time.perf_counter() - began
+    ratio = getattr(model, "positive_ratio_", None)
     wrong = (model.predict(test) != truth).mean().compute()
     return {
         "method": type(model).__name__,
         "rows": X.shape[0],
         "labels": n_labels,
-        "ratio": round(float(getattr(model, "positive_ratio_", nan)), 3),
+        "ratio": None if ratio is None else round(float(ratio), 3),
         "decision": getattr(model, "decision_", "supervised"),
         "error_%": round(100 * float(wrong), 2),
         "objective": model.objective_,

@@ -76,6 +76,8 @@ def test_demo_prints_a_table():
         "method",
         "rows",
         "labels",
+        "ratio",
+        "decision",
         "error_%",
         "objective",
         "iterations",
