@@ -49,6 +49,14 @@ class GuardedS3VM(LinearS3VM):
         """Whether the labels are asked."""
         return bool(self.safe)
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self._is_guarded and getattr(self, "lam_unlabeled", None) == 0:
+            raise ValueError(
+                "safe=True has no effect with lam_unlabeled=0, which uses no unlabeled rows; "
+                "leave one of them out"
+            )
+
     def _variants(self) -> dict[str, LinearS3VM]:
         """The semi-supervised models to compare with the supervised one, by name."""
         return {self.facts.name: clone(self)}

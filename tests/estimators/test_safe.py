@@ -105,6 +105,12 @@ def test_without_the_guard_the_model_is_the_plain_one():
     assert plain.decision_reason_ == "Nothing was compared: safe=False."
 
 
+def test_a_guard_of_nothing_is_refused():
+    X, _, y = helpful()
+    with pytest.raises(ValueError, match="safe=True has no effect with lam_unlabeled=0"):
+        TSVM(lam_unlabeled=0, safe=True).fit(X, y)
+
+
 def test_folds_are_those_of_plain_fits():
     """Against a transcription with public estimators on copies of the rows."""
     X, _, y = helpful(n=160, n_labeled=20)
