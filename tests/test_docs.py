@@ -21,7 +21,7 @@ def blocks(language):
 
 def test_first_python_blocks_of_the_readme_run():
     scope = {}
-    for block in blocks("python")[:4]:
+    for block in blocks("python")[:5]:
         exec(block, scope)
         assert scope["model"].termination_ == "converged"
 

@@ -1,4 +1,4 @@
-"""A method of one's own: one class with facts is found everywhere, without another line."""
+"""A user-defined method: one class with facts is found everywhere, without another line."""
 
 import json
 from dataclasses import dataclass, replace

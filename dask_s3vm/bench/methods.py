@@ -75,7 +75,7 @@ def _kernel_seconds(X: Any, repeat: int) -> float:
     """Time the fused kernel alone on one block, laid out as in a shard."""
     block = make_block(X, narrow=False)
     order = plan.order_columns(plan.count_columns(block, plan.ROWS_TO_COUNT))
-    rows = renumber_columns(opened(block.rows), plan.positions(order))
+    rows = renumber_columns(opened(block.rows), plan.positions(order, block.n_features))
     pair = new_pair(rows, block.n_features)
     load_pair(rows, pair, np.ones(block.n_features + 1))
     active, cost = np.arange(X.shape[0], dtype=np.uint32), np.ones(X.shape[0])

@@ -112,7 +112,7 @@ def fingerprint(engine: Engine) -> dict[str, Any]:
     for _, counts, _ in found:
         labels.update(counts)
     return {
-        "shape": [int(layout.n_rows), int(layout.n_features)],
+        "shape": [int(layout.n_rows), int(layout.n_features_in)],
         "stored entries": sum(stored for stored, _, _ in found),
         "labels": {str(code): labels[code] for code in sorted(labels)},
         "digest": whole.hexdigest()[:32],

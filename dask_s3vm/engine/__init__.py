@@ -1,5 +1,10 @@
 """Rows that stay in place, and rounds over them.
 
+A *block* is a chunk of the user's data in canonical form. A *shard* is a run of consecutive rows as
+an operation sees it; a *piece* is the part of a block that goes into one shard. A *group* is the
+shards of one process. A *slice* is a part of the client's rows on its way to a worker. A *share*
+tells a block where the shards are cut.
+
 The modules, in reading order. What a solver sees:
 
 - `protocol`: the interface `Engine`: `sum` and `each` run an operation on every shard

@@ -131,6 +131,7 @@ class ClusterEngine:
         self._placed = False  # whether all shards have been placed once
         self._closed = False
         self._recipes = Recipes()
+        self._undone: set[int] = set()  # shards rebuilt after they took part in the last round
         self._budget = RetryBudget()
         self._worker_list = WorkerList(client)
         self._no_move_before = 0.0
@@ -159,6 +160,8 @@ class ClusterEngine:
     def remember(self, name: str, op: Operation, *args: Any) -> None:
         """See `Engine.remember`."""
         self._recipes.put(name, op, args, uses_of(op, args).reads)
+        if self._undone:
+            self._recipes.lack(name, self._undone)
 
     def forget(self) -> None:
         """See `Engine.forget`."""
@@ -184,20 +187,26 @@ class ClusterEngine:
 
         If a worker is lost meanwhile, the answers of the other groups are kept. The lost shards are
         built again, the row state that the operation needs is restored there, and the operation
-        runs on them alone.
+        runs on them alone. A worker may also be lost after its answer, while others are waited for:
+        the answer stands, and the effect on the row state of its shards is replayed when needed.
         """
         self.rounds += 1
         uses = uses_of(op, args)
         answers: list[Answer] = []
+        undone: set[int] = set()
         with self._reporting_lost_scheduler():
             if self._worker_list.updated():
                 self._move_to_joined()
             waiting: set[int] | None = None  # all shards
             while waiting is None or waiting:
-                self._ensure(uses.needs)
+                rebuilt = self._ensure(uses.needs)
+                if waiting is not None:
+                    undone |= rebuilt - waiting
                 answers += self._call_groups(waiting, method, op, args)
                 waiting = self._others(numbers for _, numbers, _ in answers)
         self._recipes.note(op, args, uses)
+        self._undone = undone
+        self._recipes.rebuilt(undone)  # what was restored there is of the time before the round
         self._budget.progress()
         copy = self._recipes.copy_of(uses.changes)
         if copy is not None and uses.changes is not None:
@@ -236,15 +245,17 @@ class ClusterEngine:
             self._budget.spend(lost[0][1])
         return answers
 
-    def _ensure(self, names: Iterable[str]) -> None:
-        """Ensure that all shards are placed and have row state `names`."""
+    def _ensure(self, names: Iterable[str]) -> set[int]:
+        """Ensure that all shards are placed and have row state `names`; return those rebuilt."""
+        rebuilt: set[int] = set()
         while True:
             if self._closed:
                 raise EngineError("the engine is closed")
             try:
+                rebuilt.update(self._missing())
                 self._place_missing()
                 if self._restore(names):
-                    return
+                    return rebuilt
             except LineageError:
                 raise
             except WorkerLostError as error:

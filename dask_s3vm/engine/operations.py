@@ -14,7 +14,7 @@ by the calls that changed it since. An engine replays recipes on shards that had
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -148,10 +148,14 @@ class Recipes:
         recipe = None if name is None else self._by_name.get(name)
         return _copies.get(str(name)) if recipe and recipe.nbytes > MOST_BYTES else None
 
-    def rebuilt(self, numbers: Iterable[int]) -> None:
+    def rebuilt(self, numbers: Collection[int]) -> None:
         """Record that these shards were built anew and have no row state."""
-        for name in self._by_name:
-            self._missing.setdefault(name, set()).update(numbers)
+        for name in self._by_name if numbers else ():
+            self.lack(name, numbers)
+
+    def lack(self, name: str, numbers: Collection[int]) -> None:
+        """Record that these shards do not have row state `name`."""
+        self._missing.setdefault(name, set()).update(numbers)
 
     def clear(self) -> None:
         """Forget all recipes."""

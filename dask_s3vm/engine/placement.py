@@ -158,7 +158,7 @@ class ClusterSource:
     def place(self, classes: np.ndarray | None) -> Engine:
         """See `Source.place`."""
         pieces, layout = self._retried(self._lay_out)
-        return ClusterEngine(self._client, _ShardBuilder(self, pieces, layout, classes), layout)
+        return ClusterEngine(self._client, _BlockShardMaker(self, pieces, layout, classes), layout)
 
     def close(self) -> None:
         """Release the blocks."""
@@ -215,11 +215,12 @@ class ClusterSource:
     def _lay_out(self) -> tuple[list[list[Piece]], Layout]:
         """Cut the blocks: return the pieces of each shard, and the layout."""
         mapped = self._stays_mapped()
-        shares, n_shards = plan.shares(self.facts, _config.shard_bytes(), mapped)
+        order = None if mapped else plan.column_order(self.facts, self._count_columns)
+        width = plan.width_of(self.summary.n_features, order)
+        shares, n_shards = plan.shares(self.facts, width, _config.shard_bytes(), mapped)
         cuts = self._map(plan.cut_block, shares)
         sizes = [fact.n_rows for fact in self.facts]
         pieces, starts = plan.assign_pieces(cuts, sizes, n_shards)
-        order = None if mapped else plan.column_order(self.facts, self._count_columns)
         return pieces, plan.layout_of(self.facts, starts, order, mapped)
 
     def _stays_mapped(self) -> bool:
@@ -232,16 +233,23 @@ class ClusterSource:
             warn(warning, MemoryShortWarning)
         return mapped
 
-    def _count_columns(self, head: list[tuple[int, int]]) -> list[np.ndarray]:
+    def _count_columns(self, head: list[tuple[int, int]]) -> np.ndarray:
+        """Sum the counts of some blocks among the workers: each is a vector of length d."""
         blocks = self.blocks([number for number, _ in head])
         counts = [
             self._client.submit(plan.count_columns, blocks[number], n_rows, pure=False)
             for number, n_rows in head
         ]
-        return gathered(self._client, counts)
+        while len(counts) > 1:
+            pairs = itertools.zip_longest(counts[::2], counts[1::2])
+            counts = [
+                one if other is None else self._client.submit(np.add, one, other, pure=False)
+                for one, other in pairs
+            ]
+        return gathered(self._client, counts)[0]
 
 
-class _ShardBuilder:
+class _BlockShardMaker:
     """Builds shards from the blocks of a source; see `cluster.ShardMaker`."""
 
     def __init__(
@@ -312,7 +320,9 @@ class _ShardBuilder:
         token = uuid.uuid4().hex[:12]
         position = None
         if layout.order is not None:
-            position = client.submit(plan.positions, layout.order, key=f"s3vm-columns-{token}")
+            position = client.submit(
+                plan.positions, layout.order, layout.n_features_in, key=f"s3vm-columns-{token}"
+            )
         # the scheduler keeps recent tasks for its logs: they must not hold arrays of length d
         form = replace(layout, order=None)
         for home, own in shards.items():

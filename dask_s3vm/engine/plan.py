@@ -6,9 +6,9 @@ stored entries, plus 4. A shard ends where the running cost of the rows passes a
 equal share, which balances the shards by work. A block can find its cuts on its own once it knows
 the cost of all rows before it.
 
-In order: `facts_of` measures each block, `shares` tells each block its part of the total cost,
-`cut_block` cuts it, `assign_pieces` collects the pieces of each shard, and `column_order` and
-`layout_of` complete the `Layout`.
+In order: `facts_of` measures each block, `column_order` numbers the columns, `shares` tells each
+block its part of the total cost, `cut_block` cuts it, `assign_pieces` collects the pieces of each
+shard, and `layout_of` completes the `Layout`.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,14 @@ from dask_s3vm.engine.blocks import (
     Block,
     column_type,
     opened,
-    row_costs,
     row_count,
+    row_work,
     slice_rows,
 )
 from dask_s3vm.engine.mapped import MappedRows
 from dask_s3vm.engine.shard import Piece
-from dask_s3vm.kernels.rows import CSR
+from dask_s3vm.kernels.rows import CSR, count_entries
+from dask_s3vm.labels import Tally
 
 #: Nominal size of a stored entry with its column number, to convert `s3vm.shard-bytes` to cost.
 BYTES_PER_ENTRY = 12
@@ -37,6 +38,10 @@ MIN_COLUMNS_TO_ORDER = 4096
 
 #: Number of rows at the head of the data from which column frequencies are counted.
 ROWS_TO_COUNT = 16_384
+
+#: With at most this many entries per column, all rows are counted, and columns that do not occur
+#: get no number: work on vectors is then a tenth of a pass over the rows, or more.
+MAX_ENTRIES_TO_DROP = 64
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Facts:
     cost : sum of the costs of its rows.
     nbytes : size of the arrays of its rows, in memory or in a file.
     sparse : whether the rows are sparse.
-    labels : sorted distinct labels; None if the block has no labels.
+    labels : distinct labels and their counts; None if the block has no labels.
     mapped : whether the rows can stay in their file; also true of blocks without stored entries.
     """
 
@@ -58,7 +63,7 @@ class Facts:
     cost: int
     nbytes: int
     sparse: bool
-    labels: np.ndarray | None
+    labels: Tally | None
     mapped: bool = False
 
 
@@ -68,7 +73,8 @@ class Layout:
 
     Attributes
     ----------
-    n_rows, n_features : shape of the data.
+    n_rows, n_features_in : shape of the data.
+    n_features : number of internal columns: all, or those that occur.
     starts : first row of each shard, followed by `n_rows`.
     order : original number of each internal column; None if columns are not renumbered.
     sparse : whether shards are sparse, which they are if any block is.
@@ -76,6 +82,7 @@ class Layout:
     """
 
     n_rows: int
+    n_features_in: int
     n_features: int
     starts: tuple[int, ...]
     order: np.ndarray | None
@@ -88,16 +95,19 @@ class Layout:
         return len(self.starts) - 1
 
     def to_internal(self, w: np.ndarray) -> np.ndarray:
-        """Permute vectors (..., d + 1), features and bias, from the user's to internal order."""
+        """Bring vectors (..., d + 1), features and bias, from the user's to internal order.
+
+        Entries of columns that do not occur are dropped: at the minimum they are 0.
+        """
         if self.order is None:
             return w
         return np.concatenate([w[..., :-1][..., self.order], w[..., -1:]], axis=-1)
 
     def to_external(self, w: np.ndarray) -> np.ndarray:
-        """Permute vectors (..., d + 1), features and bias, from internal to the user's order."""
+        """Bring vectors (..., d + 1), features and bias, from internal to the user's order."""
         if self.order is None:
             return w
-        back = np.empty_like(w)
+        back = np.zeros((*w.shape[:-1], self.n_features_in + 1), dtype=w.dtype)
         back[..., self.order] = w[..., :-1]
         back[..., -1] = w[..., -1]
         return back
@@ -106,7 +116,7 @@ class Layout:
 def facts_of(block: Block) -> Facts:
     """Measure a block."""
     rows, n_rows = block.rows, row_count(block.rows)
-    costs = int(row_costs(rows).sum())
+    costs = int(row_work(rows).sum())
     arrays = rows if isinstance(rows, CSR) else (rows,)
     mapped = isinstance(rows, MappedRows)
     return Facts(
@@ -115,7 +125,7 @@ def facts_of(block: Block) -> Facts:
         costs,
         sum(array.nbytes for array in arrays),
         rows.indptr is not None if isinstance(rows, MappedRows) else isinstance(rows, CSR),
-        None if block.labels is None else np.unique(block.labels),
+        None if block.labels is None else Tally.of(block.labels),
         mapped or n_rows == 0 or (isinstance(rows, CSR) and len(rows.indices) == 0),
     )
 
@@ -138,16 +148,19 @@ class Share:
     first: int
 
 
-def shares(facts: list[Facts], shard_bytes: int, mapped: bool) -> tuple[list[Share], int]:
+def shares(
+    facts: list[Facts], n_features: int, shard_bytes: int, mapped: bool
+) -> tuple[list[Share], int]:
     """Return the share of each block, and the number of shards.
 
-    Mapped rows of different blocks cannot be concatenated. Every block is then cut on its own, and
-    the shards follow from the data and from the batches in its files.
+    `n_features` is the number of internal columns. Mapped rows of different blocks cannot be
+    concatenated. Every block is then cut on its own, and the shards follow from the data and from
+    the batches in its files.
     """
     if not mapped:
-        total, n_shards, offsets = equal_shares(facts, shard_bytes)
+        total, n_shards, offsets = equal_shares(facts, n_features, shard_bytes)
         return [Share(offset, total, n_shards, 0) for offset in offsets], n_shards
-    target = max(shard_bytes // BYTES_PER_ENTRY, 16 * (facts[0].n_features + 1))
+    target = max(shard_bytes // BYTES_PER_ENTRY, 16 * (n_features + 1))
     counts = [round(fact.cost / target) or 1 if fact.n_rows else 0 for fact in facts]
     ends = np.cumsum([0, *counts])
     found = [
@@ -157,11 +170,13 @@ def shares(facts: list[Facts], shard_bytes: int, mapped: bool) -> tuple[list[Sha
     return found, int(ends[-1])
 
 
-def equal_shares(facts: list[Facts], shard_bytes: int) -> tuple[int, int, list[int]]:
+def equal_shares(
+    facts: list[Facts], n_features: int, shard_bytes: int
+) -> tuple[int, int, list[int]]:
     """Return the total cost, the number of shards, and the cost of the rows before each block."""
     costs = [fact.cost for fact in facts]
     total = sum(costs)
-    n_shards = shard_count(total, facts[0].n_features, shard_bytes)
+    n_shards = shard_count(total, n_features, shard_bytes)
     return total, n_shards, [int(offset) for offset in np.cumsum([0, *costs[:-1]])]
 
 
@@ -194,7 +209,7 @@ def cut_points(block: Block, offset: int, total: int, n_shards: int) -> list[tup
     Returns (shard number, first row of the block in that shard) pairs. The row that begins at
     running cost c belongs to shard floor(c n_shards / total).
     """
-    costs = row_costs(block.rows)
+    costs = row_work(block.rows)
     before = offset + np.cumsum(costs) - costs
     numbers = before * n_shards // max(total, 1)
     firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
@@ -225,25 +240,38 @@ def layout_of(
 ) -> Layout:
     """Assemble the layout."""
     sparse = any(fact.sparse for fact in facts)
-    return Layout(starts[-1], facts[0].n_features, starts, order, sparse, mapped)
+    n_features_in = facts[0].n_features
+    return Layout(
+        starts[-1], n_features_in, width_of(n_features_in, order), starts, order, sparse, mapped
+    )
+
+
+def width_of(n_features_in: int, order: np.ndarray | None) -> int:
+    """Return the number of internal columns."""
+    return n_features_in if order is None else len(order)
 
 
 def column_order(
-    facts: list[Facts], count: Callable[[list[tuple[int, int]]], list[np.ndarray]]
+    facts: list[Facts], count: Callable[[list[tuple[int, int]]], np.ndarray]
 ) -> np.ndarray | None:
-    """Order the columns by their frequency in the first rows; None to keep the user's order.
+    """Order the columns by their frequency; None to keep the user's order.
 
-    `count` runs `count_columns` for a list of (block number, number of rows) pairs.
+    Frequencies are those in the first rows; or in all rows if the data is wide for its size, and
+    columns that do not occur are then left out. `count` sums `count_columns` over (block number,
+    number of rows) pairs.
     """
     n_features = facts[0].n_features
     if n_features < MIN_COLUMNS_TO_ORDER or not any(fact.sparse for fact in facts):
         return None
+    if sum(fact.cost for fact in facts) <= MAX_ENTRIES_TO_DROP * n_features:
+        counts = count([(number, fact.n_rows) for number, fact in enumerate(facts)])
+        return order_columns(counts)[: max(1, np.count_nonzero(counts))]
     head, left = [], ROWS_TO_COUNT
     for number, fact in enumerate(facts):
         if left > 0 and fact.n_rows:
             head.append((number, min(left, fact.n_rows)))
         left -= fact.n_rows
-    return order_columns(np.sum(count(head), axis=0))
+    return order_columns(count(head))
 
 
 def count_columns(block: Block, n_rows: int) -> np.ndarray:
@@ -251,7 +279,9 @@ def count_columns(block: Block, n_rows: int) -> np.ndarray:
     head = opened(slice_rows(block.rows, 0, n_rows))
     if not isinstance(head, CSR):
         return np.count_nonzero(head, axis=0)
-    return np.bincount(head.indices, minlength=block.n_features)
+    counts = np.zeros(block.n_features, dtype=np.int64)
+    count_entries(head.indices, counts)
+    return counts
 
 
 def order_columns(counts: np.ndarray) -> np.ndarray:
@@ -262,8 +292,8 @@ def order_columns(counts: np.ndarray) -> np.ndarray:
     return np.argsort(-counts, kind="stable")
 
 
-def positions(order: np.ndarray) -> np.ndarray:
-    """Return the internal number of each original column: the inverse of an order."""
-    position: np.ndarray = np.empty(len(order), dtype=column_type(len(order)))
+def positions(order: np.ndarray, n_features_in: int) -> np.ndarray:
+    """Return the internal number of each original column that has one: the inverse of an order."""
+    position: np.ndarray = np.zeros(n_features_in, dtype=column_type(len(order)))
     position[order] = np.arange(len(order), dtype=position.dtype)
     return position

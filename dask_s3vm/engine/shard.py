@@ -27,6 +27,7 @@ from dask_s3vm.engine.blocks import (
 from dask_s3vm.engine.mapped import MappedRows
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.kernels.rows import CSR, Rows, load_pair, new_pair, pair_output
+from dask_s3vm.labels import of_kind
 
 if TYPE_CHECKING:
     from dask_s3vm.engine.plan import Layout
@@ -42,8 +43,8 @@ class Shard:
     ----------
     number : position among all shards, which fixes the order of addition.
     start : global number of the first row.
-    n_features : number of columns.
-    rows : the rows, read-only; columns may be renumbered (see `plan.Layout`).
+    n_features : number of internal columns (see `plan.Layout`).
+    rows : the rows, read-only; columns may be renumbered.
     codes : class number of each row, -1 where unlabeled; None without labels.
     weights : sample weights; None if all are 1.
     state : row state of the problems that are being solved, by name (see `operations`).
@@ -188,8 +189,7 @@ def build_shard(
 
 def encode(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the class number of each label; -1 for values that are no class: unlabeled rows."""
-    if classes.dtype.kind in "US":  # a block of unlabeled rows alone may hold numbers
-        labels = labels.astype(classes.dtype.kind)
+    labels = of_kind(labels, classes.dtype.kind)
     small = np.int8 if len(classes) <= 127 else np.int32
     place = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
     return np.where(classes[place] == labels, place, -1).astype(small)
@@ -199,7 +199,7 @@ def _assembled(
     found: list[Rows | MappedRows], layout: "Layout", position: np.ndarray | None, own: bool
 ) -> Rows:
     """Concatenate the parts in memory."""
-    pieces = [load_rows(rows, layout.n_features) if own else opened(rows) for rows in found]
+    pieces = [load_rows(rows, layout.n_features_in) if own else opened(rows) for rows in found]
     if layout.sparse:  # all of them: only the columns of sparse rows can be renumbered
         pieces = [as_sparse(piece) for piece in pieces]
     rows = pieces[0] if len(pieces) == 1 else stack_rows(pieces)

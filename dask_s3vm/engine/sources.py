@@ -16,6 +16,7 @@ from dask_s3vm.engine.local import LocalEngine
 from dask_s3vm.engine.plan import Facts, Layout
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Piece, Shard, build_shard, encode
+from dask_s3vm.labels import Tally
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,13 @@ class Summary:
     """Measurements of all rows.
 
     n_rows, n_features : shape of the data.
-    labels : sorted distinct labels; None without labels.
+    labels : distinct labels and their counts; None without labels.
     block_rows : number of rows of each block.
     """
 
     n_rows: int
     n_features: int
-    labels: np.ndarray | None
+    labels: Tally | None
     block_rows: tuple[int, ...]
 
 
@@ -94,10 +95,10 @@ def summarize(facts: list[Facts], columns: Columns) -> Summary:
             f"X is empty: it has shape ({n_rows}, {n_features}); wanted at least one row and column"
         )
     columns.check(n_rows)
-    found = [fact.labels for fact in facts if fact.labels is not None and len(fact.labels)]
+    found = [fact.labels for fact in facts if fact.labels is not None and len(fact.labels.values)]
+    labels = Tally.joined(found) if found else None
     if columns.labels is not None:
-        found = [columns.labels]
-    labels = np.unique(np.concatenate(found)) if found else None
+        labels = Tally.of(columns.labels)
     return Summary(n_rows, n_features, labels, tuple(fact.n_rows for fact in facts))
 
 
@@ -123,16 +124,12 @@ class LocalSource:
         """See `Source.place`."""
         threads, size = {"here": _config.local_threads()}, DataSize.of(self._facts)
         mapped = size.in_files and stays_mapped(size, {"here": memory.limit_here()}, threads)
-        shares, n_shards = plan.shares(self._facts, _config.shard_bytes(), mapped)
+        order = None if mapped else plan.column_order(self._facts, self._count_columns)
+        width = plan.width_of(self.summary.n_features, order)
+        shares, n_shards = plan.shares(self._facts, width, _config.shard_bytes(), mapped)
         cuts = [plan.cut_block(self._block(i), share) for i, share in enumerate(shares)]
         sizes = [fact.n_rows for fact in self._facts]
         pieces, starts = plan.assign_pieces(cuts, sizes, n_shards)
-        order = None
-        if not mapped:
-            order = plan.column_order(
-                self._facts,
-                lambda head: [plan.count_columns(self._block(i), n_rows) for i, n_rows in head],
-            )
         layout = plan.layout_of(self._facts, starts, order, mapped)
         shards = self._build(pieces, layout, classes)
         return LocalEngine(shards, layout, _config.local_threads())
@@ -146,11 +143,18 @@ class LocalSource:
         assert block is not None, "the block was used after its release"
         return block
 
+    def _count_columns(self, head: list[tuple[int, int]]) -> np.ndarray:
+        counts = np.zeros(self.summary.n_features, dtype=np.int64)
+        for number, n_rows in head:
+            counts += plan.count_columns(self._block(number), n_rows)
+        return counts
+
     def _build(
         self, pieces: list[list[Piece]], layout: Layout, classes: np.ndarray | None
     ) -> list[Shard]:
         """Build all shards, and release the blocks."""
-        position = None if layout.order is None else plan.positions(layout.order)
+        order = layout.order
+        position = None if order is None else plan.positions(order, layout.n_features_in)
         shards = []
         for number, own in enumerate(pieces):
             start, stop = layout.starts[number], layout.starts[number + 1]

@@ -19,15 +19,17 @@ from dask_s3vm.estimators._linear import LinearClassifier
 from dask_s3vm.estimators._ratio import positive_ratios
 from dask_s3vm.estimators._record import check_resumable, recorded
 from dask_s3vm.estimators._rows import (
+    Opened,
     PlacedRows,
     class_costs,
-    find_classes,
     has_unlabeled,
+    open_rows,
     take_in,
 )
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import KernelMap
 from dask_s3vm.interrupts import interruptible
+from dask_s3vm.labels import find_classes
 from dask_s3vm.methods.base import (
     ENDINGS,
     BinarySolution,
@@ -115,7 +117,6 @@ class LinearS3VM(MethodParameters, LinearClassifier):
     """
 
     unlabeled: Any
-    max_iter: int
     #: parameters that an estimator without them has all the same
     class_weight: Any = None
     warm_start: bool = False
@@ -132,10 +133,13 @@ class LinearS3VM(MethodParameters, LinearClassifier):
 
         Parameters
         ----------
-        X : array of shape (n, d)
-            numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
-        y : array of shape (n,), numpy or dask
-            Labels; `unlabeled` marks rows without one.
+        X : array of shape (n, d), or a frame
+            numpy, scipy.sparse, `sparse`, or a dask array with blocks of these; or a DataFrame of
+            pandas, dask or polars, or any table that speaks Arrow. Columns that are not numbers are
+            encoded by a `TableEncoder`, which becomes `encoder_`.
+        y : array of shape (n,), numpy or dask, or str
+            Labels; `unlabeled` marks rows without one. Or the name of a column of X, which is then
+            no feature.
         sample_weight : array of shape (n,), numpy or dask, or None
             Weights of the rows, within the labeled and within the unlabeled ones.
 
@@ -206,7 +210,7 @@ class LinearS3VM(MethodParameters, LinearClassifier):
                 name = f"class {task.positive}, model {place}"
                 about: HistoryRow = {"class": task.positive}
                 if "lam" in self.facts.columns:
-                    about["lam"] = float(model.lam)
+                    about["lam"] = float(getattr(model, "lam_", model.lam))
                 solution = rows.record.once(
                     name, self._solution, partial(solve, place, number, task, start, name, about)
                 )
@@ -267,9 +271,10 @@ class LinearS3VM(MethodParameters, LinearClassifier):
         self.termination_ = max((one.termination for one in solved), key=ENDINGS.index)
         self.history_ = history
         if self.termination_ == "max_iter":
+            most = getattr(self, "max_iter", self.n_iter_)  # an own method may have another name
             warn(
-                f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
-                f"{self._counted}; increase max_iter or tol, or regularize more",
+                f"{type(self).__name__} did not converge in max_iter={most} {self._counted}; "
+                "increase max_iter or tol, or regularize more",
                 ConvergenceWarning,
             )
 
@@ -420,6 +425,8 @@ def fit_path(
     seeds : what fits for larger lam left, which is replaced by what these leave; None for fits that
         do not depend on each other.
     """
+    opened = Opened(X, y) if isinstance(X, PlacedRows) else open_rows(X, y)
+    X, y = opened.X, opened.y
     walk = list(models) if len(models) == 1 else sorted(models, key=lambda model: -model.lam)
     guide = walk[0] if len(walk) == 1 else clone(walk[0])
     with guide._placed(X, y, sample_weight, [model.lam for model in walk[1:]]) as rows:
@@ -432,9 +439,13 @@ def fit_path(
             for name in _SHARED:
                 if hasattr(guide, name):
                     setattr(model, name, getattr(guide, name))
+        if not isinstance(X, PlacedRows):
+            vars(model).pop("encoder_", None)
         model._keep(solved, rows, own)
         if hasattr(model, "positive_ratio"):
             model._keep_labels(X, y, rows, numbers)
+        if not isinstance(X, PlacedRows):
+            opened.tell(model)
 
 
 #: What the models of a path have in common.

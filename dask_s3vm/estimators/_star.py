@@ -57,9 +57,10 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     computed with landmark rows. "auto" shards the linear kernel, and others beyond 10,000 rows.
 
     With ``balance="predictions"`` the linear kernel has a bias, and the threshold of the model is
-    moved to where its predictions agree with the ratio. With ``balance="paper"`` there is no
-    offset: have the classes on both sides of the origin then. The authors' program computes
-    exp(-|x - z|^2 / (4 sigma^2)) for its sigma: give sqrt(2) times that to get the same kernel.
+    moved to where the share of positive predictions is the ratio: weights of the classes have moved
+    it away from there. With ``balance="paper"`` there is no offset: have the classes on both sides
+    of the origin then. The authors' program computes exp(-|x - z|^2 / (4 sigma^2)) for its sigma:
+    give sqrt(2) times that to get the same kernel.
 
     References
     ----------
@@ -142,7 +143,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
             place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
         ) -> StarSolution:
             costs = class_costs(self.C, task.ratio, self.weighting)
-            wanted = task if self.balance == "predictions" and task.n_unlabeled else None
+            wanted = self._wanted(task) if self._is_balanced(task) else None
             problem = problems.of_class(task.positive, costs)
             training = SelfTraining(problem, costs, self, wanted, rows.supervised)
             return rows.record.run(f"{name}/stages", training, about)
@@ -155,9 +156,22 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
 
     def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
         """Move the bias; an expansion by rows has its offset from the training."""
-        if rows.rows is not None or self.balance != "predictions" or not task.n_unlabeled:
+        if rows.rows is not None or not self._is_balanced(task):
             return solution
-        return replace(solution, w=balanced_weights(rows.engine, solution.w, 1.0, task))
+        w = balanced_weights(rows.engine, solution.w, 1.0, self._wanted(task))
+        return replace(solution, w=w)
+
+    def _is_balanced(self, task: BinaryTask) -> bool:
+        return self.balance == "predictions" and task.n_unlabeled > 0
+
+    def _wanted(self, task: BinaryTask) -> BinaryTask:
+        """What predictions are to agree with: the ratio itself if classes are weighted.
+
+        The weights have moved the threshold from where the shares of the classes put it.
+        """
+        if self.weighting == "none":
+            return task
+        return replace(task, ratio_interval=(task.ratio, task.ratio))
 
     def _is_exact(self, X: Any) -> bool:
         """Whether columns of the exact kernel are used; see `sharded`."""
@@ -198,6 +212,12 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
             constant = float(self._has_bias) * np.add.reduce(found, axis=1)
             self.intercept_ = constant + [one.offset for one in solved]
         self.gap_ = one_or_all([one.gap for one in solved])
+        if not found.any(axis=1).all() and any(one.termination == "precision" for one in solved):
+            raise ValueError(
+                "STARSVM: X has rows so long that every step is lost to rounding, and the weights "
+                "are 0; divide the columns by their ranges (dask_s3vm.features.UnitScaler), or "
+                f"give a smaller C than {self.C:g}"
+            )
         self._keep_course(solved, history)
 
     def _keep_expansion(self, dual: np.ndarray, columns: KernelColumns) -> None:

@@ -63,9 +63,21 @@ def new_pair(X: Rows, n_features: int) -> np.ndarray:
 
 def load_pair(X: Rows, pair: np.ndarray, v: np.ndarray | float) -> None:
     """Copy `v` into the input half of a pair buffer and set the output half to zero."""
+    if isinstance(X, CSR) and isinstance(v, np.ndarray):
+        if len(v) != len(pair):  # compiled code does not check
+            raise ValueError(f"a vector of {len(v)} entries for {len(pair)} columns with the bias")
+        _load_side_by_side(pair, v)
+        return
     source, out = (pair[:, 0], pair[:, 1]) if isinstance(X, CSR) else (pair[0], pair[1])
     source[:] = v
     out[:] = 0.0
+
+
+@kernel
+def _load_side_by_side(pair: np.ndarray, v: np.ndarray) -> None:
+    for j in range(v.size):
+        pair[j, 0] = v[j]
+        pair[j, 1] = 0.0
 
 
 def pair_output(X: Rows, pair: np.ndarray) -> np.ndarray:
@@ -389,3 +401,10 @@ def check_finite(values: np.ndarray) -> None:
         total = np.add.reduce(values, axis=None, dtype=np.float64) if values.size else 0.0
     if not np.isfinite(total) and not np.all(np.isfinite(values)):
         raise ValueError("X contains NaN or infinity; wanted finite numbers only")
+
+
+@kernel
+def count_entries(columns: np.ndarray, counts: np.ndarray) -> None:
+    """Add the number of entries of each column to `counts`."""
+    for k in range(columns.size):
+        counts[columns[k]] += 1

@@ -2,9 +2,9 @@
 
 Seeds. TSVM, DA, QN-S3VM and S2RLSC go from an easy problem, with one minimum, to the hard one. A
 seed is what a solve leaves for the next smaller lam: a place on the easy part of that way, where it
-depends on nothing but the rows and lam. The hard part, in which labels are decided, is always gone
-anew. A model that was found with a seed is thus one that the method could have found; it need not
-be the one that it finds alone.
+depends on nothing but the rows and lam. The hard part, in which labels are decided, is always
+repeated. A model that was found with a seed is thus one that the method could have found; it need
+not be the one that it finds alone.
 
 L2SVM   the solution itself: the problem is convex.
 TSVM    weights of the supervised SVM, from which the first labels come.
@@ -101,6 +101,10 @@ class BinarySolution:
     n_iter: int = field(default=0, kw_only=True)
     seed: Any = field(default=None, kw_only=True)
 
+    def __post_init__(self) -> None:
+        if self.termination not in ENDINGS:
+            raise ValueError(f"termination must be one of {ENDINGS}, got {self.termination!r}")
+
 
 @dataclass(frozen=True)
 class ClassTotals:
@@ -194,7 +198,7 @@ def ratio_threshold(
 ) -> float:
     """Output above which `n_positive` of the unlabeled rows lie, as near as ties allow.
 
-    The middle between the last row above and the first below. Costs: 5-9 rounds, 1 pass.
+    The middle between the last row above and the first below. Costs: 5-9 rounds as a rule, 1 pass.
     """
     engine.each(set_outputs, w, bias)
     last = select(engine, max(n_positive - 1, 0), falling_outputs)

@@ -121,7 +121,7 @@ class LabelProgramSearch(Method[ProgramState, FoundLabels]):
         if number == 0:
             return program.uniform()
         layout = program.engine.layout
-        drawn = np.random.default_rng(self._seeds[number - 1]).normal(size=layout.n_features)
+        drawn = np.random.default_rng(self._seeds[number - 1]).normal(size=layout.n_features_in)
         return program.vertex(layout.to_internal(np.append(drawn, 0.0)))
 
     def _step(self, point: ProgramPoint) -> tuple[ProgramPoint, str, int]:

@@ -42,7 +42,7 @@ class State(Protocol):
 
     @property
     def done(self) -> bool:
-        """Whether the method has come to its end."""
+        """Whether the method has ended."""
         ...
 
 
@@ -90,9 +90,9 @@ class Method(Generic[S, R]):
         return state
 
     def progress(self, state: S) -> tuple[str, float | None]:
-        """What `advance` will do next, in words, and the part of the way that is behind.
+        """What `advance` will do next, in words, and the fraction that is done.
 
-        None where nobody can know: how many Newton steps it takes shows only at the end.
+        None where that is unknown: how many Newton steps it takes shows only at the end.
         """
         return "training", None
 
@@ -101,7 +101,7 @@ class Method(Generic[S, R]):
         return rows
 
     def close(self) -> None:
-        """Let go of what is not part of a state, whether the method came to its end or not."""
+        """Release resources that are not part of a state, whether the method has ended or not."""
 
 
 # Checkpoints --------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class Checkpoint:
         self._cost = self._saved_at - began
 
     def flush(self) -> None:
-        """Bring the last snapshot to safety: the fit is about to end before its time."""
+        """Write the last snapshot now: the fit is being aborted."""
 
     def clear(self) -> None:
         """Forget everything: the fit is done."""
@@ -171,7 +171,7 @@ class Checkpoint:
 # The record of a fit ------------------------------------------------------------------------------
 
 
-#: Told where a fit is: what its rows are about, what it does next, and the part that is behind.
+#: Told where a fit is: what its rows are about, what it does next, and the fraction done.
 ProgressListener = Callable[[HistoryRow, str, float | None], None]
 
 

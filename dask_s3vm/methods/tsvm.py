@@ -35,10 +35,10 @@ GROWTH = 1.3
 FIRST_GAP = 1e-2
 LEVEL_GAP = 0.3
 
-#: Factor by which the relative gap shrinks when labels rest.
+#: Factor by which the relative gap shrinks when no label changes.
 TIGHTER = 0.1
 
-#: Most turns at one level. Never reached where it was looked for; it keeps a fit from hanging.
+#: Most turns at one level. Never reached in our tests; it keeps a fit from hanging.
 MAX_TURNS = 1000
 
 
@@ -55,7 +55,7 @@ class TurnState:
     cost : c_u, the cost of an unlabeled row.
     gap : relative gap of the next retraining.
     n_turns : turns at this cost so far.
-    done : whether the labels rest.
+    done : whether no label changes any more.
     termination : of the last retraining.
     """
 
@@ -167,7 +167,7 @@ class TSVMState:
     n_levels : levels begun, those that cost nothing included.
     level : the present one.
     supervised : weights of the supervised SVM.
-    done : whether the last level is behind.
+    done : whether the last level is finished.
     """
 
     turns: TurnState

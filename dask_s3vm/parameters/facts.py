@@ -1,4 +1,4 @@
-"""What a method is: facts that the rest of the package reads, and the register of methods.
+"""What a method is: facts that the rest of the package reads, and the registry of methods.
 
 The command line, searches, plots, reports and `--dry-run` read these facts, and nothing else of a
 method. A class that declares `facts` is registered by the name in them.
@@ -15,7 +15,7 @@ COLUMNS = {
     "split": "number of the split",
     "lam": "weight of the regularizer",
     "event": "what was done",
-    "iteration": "number of the Newton step",
+    "iteration": "number of the step",
     "restart": "number of the start",
     "stage": "number of the stage",
     "level": "weight of the unlabeled rows",
@@ -31,7 +31,7 @@ COLUMNS = {
     "gradient_norm": "norm of the gradient",
     "step_length": "length of the step",
     "tau": "threshold of the stage",
-    "n_active": "rows inside the margin",
+    "n_active": "rows with y o < 1",
     "n_positive": "rows labeled positive",
     "n_negative": "rows labeled negative",
     "n_waiting": "unlabeled rows left",
@@ -66,7 +66,7 @@ class AnnealingAxis:
 class MethodFacts:
     """What the rest of the package needs to know of a method.
 
-    name : what the command line calls it; "" for what is not for it.
+    name : its name on the command line; "" if it has none.
     title : one line about it.
     history : what a row of the history is about.
     columns : names of the columns of the history; see `COLUMNS`.
@@ -74,11 +74,12 @@ class MethodFacts:
     estimator : where its class is, as module:name within `dask_s3vm.estimators`; not needed if that
         class itself has the facts.
     supervised : whether it leaves unlabeled rows out.
-    shares_path : whether fits that differ in `lam` share work, and are better made together.
+    shares_path : whether fits that differ in `lam` share work, and are better made together; `lam`
+        must then be a column of the history.
     takes_seeds : whether a fit can start from what the fit for a larger `lam` left behind.
     in_kernels : whether a fit on small data spends its time in kernels, so that threads help.
     axis : of plots of an annealing.
-    restarts : whether rows of the history are independent restarts, not steps on one way.
+    restarts : whether rows of the history are independent restarts, not successive steps.
     row_bytes : bytes that a fit keeps for each row beside the row itself: the most that shards of
         text were seen to hold.
     rounds : (fewest, most) rounds that fits were seen to make at lam = 1e-2 and at 1e-4, or one
@@ -138,7 +139,11 @@ class MethodParameters:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "facts" in vars(cls) and cls.facts.name:
+        if "facts" not in vars(cls):
+            return
+        if cls.facts.shares_path and "lam" not in cls.facts.columns:
+            raise TypeError(f"{cls.__name__}: shares_path wants a column `lam` of the history")
+        if cls.facts.name:
             METHODS[cls.facts.name] = cls
 
 

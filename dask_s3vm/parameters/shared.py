@@ -1,7 +1,7 @@
 """Parameters and attributes that several estimators have: mixins of fields, most without methods.
 
 An estimator takes those that it has. Where it has another default, it redeclares the field; where
-something else is meant, also the description. Tests hold the list of these.
+something else is meant, also the description. `tests/parameters` lists these.
 """
 
 import os
@@ -132,11 +132,13 @@ class InterceptParameters:
 class LabelParameters:
     """How labels are read."""
 
-    unlabeled: int | str | None = parameter(
-        "int, str or None",
-        "Mark of rows without a label; None if there is no mark.",
-        [Integral, str, None],
-        default=-1,
+    unlabeled: float | str | None = parameter(
+        "int, str, NaN or None",
+        'Mark of rows without a label; None if there is no mark. "auto": -1 among whole numbers, '
+        'NaN among numbers that have it, "" (None, NA, NaN) among strings; y of -1, 0 and +1 is '
+        "refused if 0 is more frequent than -1, because it may be the mark.",
+        [Integral, "nan", str, None],
+        default="auto",
     )
 
 
@@ -144,12 +146,14 @@ class LabelParameters:
 class SupervisedLabelParameters(LabelParameters):
     """How labels are read where rows without one are of no use."""
 
-    unlabeled: int | str | None = redeclared(
+    unlabeled: float | str | None = redeclared(
         LabelParameters,
         "unlabeled",
-        about="Mark of rows without a label, which are left out; None if there is no mark. If y "
-        "has the values -1 and +1 only, these are taken as the two classes.",
-        default=-1,
+        about="Mark of rows without a label, which are left out; None if there is no mark. "
+        '"auto": -1 among whole numbers, NaN among numbers that have it, "" (None, NA, NaN) among '
+        "strings. If y has the values -1 and +1 only, these are taken as the two classes; -1, 0 "
+        "and +1 are refused if 0 is more frequent than -1, because it may be the mark.",
+        default="auto",
     )
 
 
@@ -338,8 +342,9 @@ class RunParameters(ReportParameters):
 
     checkpoint: str | os.PathLike[str] | None = parameter(
         "str, path or None",
-        "Directory in which the fit keeps its state, from which an interrupted fit resumes; see "
-        "the README. The state is removed when the fit is done.",
+        "Directory (a path, or a URL such as ``s3://...``) in which the fit keeps its state, from "
+        "which an interrupted fit resumes; see the README. The state is removed when the fit is "
+        "done.",
         [str, os.PathLike, None],
         default=None,
     )

@@ -28,6 +28,7 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.rows import CSR, MAX_ENTRIES, Rows
+from dask_s3vm.numerics.linalg import add_multiple
 from dask_s3vm.solvers.problem import Point
 
 
@@ -58,8 +59,7 @@ class QuadraticProblem:
         """
         slot = 0 if beside is None else 1 - beside.slot
         gradient, loss, n_active = self.engine.sum(type(self).evaluate_op, w, self._bias, slot)
-        value = loss + 0.5 * self.lam * float(np.add.reduce(w * w))
-        gradient = gradient + self.lam * w
+        value = loss + 0.5 * self.lam * add_multiple(gradient, w, self.lam)
         return Point(w, value, gradient, n_active, slot)
 
     def restored(self, point: Point) -> Point:
@@ -75,7 +75,7 @@ class QuadraticProblem:
         Costs: 1 round, 1 pass over the active rows; d + 1 numbers to and from each group.
         """
         product, curvature = self.engine.sum(gram, p, self._bias, point.slot)
-        return product + self.lam * p, curvature + self.lam * float(np.add.reduce(p * p))
+        return product, curvature + self.lam * add_multiple(product, p, self.lam)
 
     def hessian_diagonal(self, point: Point) -> np.ndarray:
         """Diagonal of H.

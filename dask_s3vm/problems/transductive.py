@@ -123,13 +123,13 @@ class TransductiveProblem(SemiSupervisedProblem):
     def switch(self, point: Point, most: int | None) -> tuple[int, Point]:
         """Swap the labels of pairs of rows for which that lowers the objective (section 1.3.2).
 
-        Among the unlabeled rows inside the margin, sort those labeled +1 by ascending and those
+        Among the unlabeled rows with y o < 1, sort those labeled +1 by ascending and those
         labeled -1 by descending output. The k-th rows of both lists swap labels as long as the
         first output is below the second, for at most `most` pairs. Weighted rows are sorted by the
         cost of a switch instead. Returns the number of pairs, and the point with the new labels.
 
-        Costs: 2-4 rounds if there is nothing to switch, else about 10, a pass over the switched
-        rows, and n/8 bytes of labels to the client.
+        Costs: 2-4 rounds as a rule if there is nothing to switch, else about 10, a pass over the
+        switched rows, and n/8 bytes of labels to the client.
         """
         slot = point.slot
         pairs = count_crossing(self.engine, doubtful_positives, doubtful_negatives, slot)
@@ -137,10 +137,10 @@ class TransductiveProblem(SemiSupervisedProblem):
             pairs = min(pairs, most)
         if pairs == 0:
             return 0, point
-        last_up = select(self.engine, pairs - 1, doubtful_positives, slot)
-        last_down = select(self.engine, pairs - 1, falling_negatives, slot)
+        last_positive = select(self.engine, pairs - 1, doubtful_positives, slot)
+        last_negative = select(self.engine, pairs - 1, falling_negatives, slot)
         gradient, loss, n_active, bits = self.engine.sum(
-            swap_labels, self._bias, slot, last_up, last_down
+            swap_labels, self._bias, slot, last_positive, last_negative
         )
         self._remember(bits)
         return pairs, replace(
@@ -259,28 +259,29 @@ def label_by_side(shard: Shard, w: np.ndarray, bias: float) -> np.ndarray:
 
 @operation(reads=["slot{slot}"])
 def doubtful_positives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """(cost of a switch, row numbers) of the unlabeled rows labeled +1 and inside the margin."""
-    return _switch_costs(shard, slot, 1)
+    """(key, row numbers) of the unlabeled rows labeled +1 with y o < 1; see `_switch_keys`."""
+    return _switch_keys(shard, slot, 1)
 
 
 @operation(reads=["slot{slot}"])
 def doubtful_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """(gain of a switch, row numbers) of the unlabeled rows labeled -1 and inside the margin."""
-    return _switch_costs(shard, slot, -1)
+    """(key, row numbers) of the unlabeled rows labeled -1 with y o < 1; see `_switch_keys`."""
+    return _switch_keys(shard, slot, -1)
 
 
 @operation(reads=["slot{slot}"])
 def falling_negatives(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
-    """As `doubtful_negatives`, with minus the gain: ascending order has the largest gain first."""
-    outputs, rows = doubtful_negatives(shard, slot)
-    return -outputs, rows
+    """As `doubtful_negatives`, with minus the key: ascending order has the largest gain first."""
+    keys, rows = doubtful_negatives(shard, slot)
+    return -keys, rows
 
 
-def _switch_costs(shard: Shard, slot: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Excess loss of the label -1 over +1, s_i (max(0, 1 + o)^2 - max(0, 1 - o)^2), of one side.
+def _switch_keys(shard: Shard, slot: int, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """(key, row numbers) of the active unlabeled rows of one side.
 
-    It increases with the output: without weights the output itself gives the same order. Rows of
-    weight 0 have target 0 and are on neither side.
+    Keys order rows by the excess loss of the label -1 over +1, s_i (max(0, 1 + o)^2 -
+    max(0, 1 - o)^2). It increases with the output: without weights the key is the output itself.
+    Rows of weight 0 have target 0 and are on neither side.
     """
     state = shard.state
     active = active_rows(shard, slot)
@@ -295,17 +296,17 @@ def _switch_costs(shard: Shard, slot: int, side: int) -> tuple[np.ndarray, np.nd
 
 @operation(reads=["slot{slot}"])
 def swap_labels(
-    shard: Shard, bias: float, slot: int, last_up: Ranked, last_down: Ranked
+    shard: Shard, bias: float, slot: int, last_positive: Ranked, last_negative: Ranked
 ) -> tuple[Any, ...]:
     """Switch the labels of the rows up to a position in either order.
 
     Returns the changes of (gradient, loss, number of active rows), and the labels as bits in a
     list: the engine's sum of lists is their concatenation.
     """
-    gains, positives = doubtful_positives(shard, slot)
-    positives = positives[up_to(shard, gains, positives, last_up)]
-    gains, negatives = falling_negatives(shard, slot)
-    negatives = negatives[up_to(shard, gains, negatives, last_down)]
+    keys, positives = doubtful_positives(shard, slot)
+    positives = positives[up_to(shard, keys, positives, last_positive)]
+    keys, negatives = falling_negatives(shard, slot)
+    negatives = negatives[up_to(shard, keys, negatives, last_negative)]
     change = _flip(shard, np.concatenate([positives, negatives]), bias, slot)
     return *change, [label_bits(shard)]
 
@@ -317,11 +318,11 @@ def _flip(shard: Shard, rows: np.ndarray, bias: float, slot: int) -> tuple[Any, 
     target[rows] *= -1
     loss_after, n_after = hinge_over(shard, rows, 1.0, pair, bias, slot)
     if n_after < n_before:  # a row beyond the margin is inactive with its new label
-        _drop_resting(shard, slot)
+        _drop_inactive(shard, slot)
     return shard.take(pair), loss_after + loss_before, n_after - n_before
 
 
-def _drop_resting(shard: Shard, slot: int) -> None:
+def _drop_inactive(shard: Shard, slot: int) -> None:
     """Remove rows that are no longer active from the list of a slot."""
     active, state = active_rows(shard, slot), shard.state
     still = active[state["target"][active] * state[f"outputs{slot}"][active] < 1.0]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dask_s3vm.numerics.linalg import dot, norm
+from dask_s3vm.numerics.linalg import dot, norm, step_along, turn
 from dask_s3vm.solvers.problem import NewtonProblem, Point
 
 #: A full step is kept as it is when the slope at its end is this small part of that at its start.
@@ -260,28 +260,24 @@ def conjugate_gradients(
     rhs : right-hand side.
     tol : absolute bound on the norm of the residual.
     max_steps : most products.
-    scale : diagonal preconditioner, an approximation of diag(A); None for none.
+    scale : positive diagonal preconditioner; None for none.
     """
+    inverse = np.ones_like(rhs) if scale is None else 1.0 / scale
     x = np.zeros_like(rhs)
     r = rhs.copy()
     residual = norm(r)
-    z = r if scale is None else r / scale
-    p = z.copy()
-    rz = dot(r, z)
+    p = inverse * r
+    rz = dot(r, p)
     n_steps = 0
     while residual > tol and n_steps < max_steps:
         product_p, curvature = product(p)
         n_steps += 1
         if not curvature > 0.0:  # p = 0 to working precision
             break
-        alpha = rz / curvature
-        x += alpha * p
-        r -= alpha * product_p
-        residual = norm(r)
-        z = r if scale is None else r / scale
-        rz, previous = dot(r, z), rz
-        p *= rz / previous
-        p += z
+        previous = rz
+        square, rz = step_along(x, r, p, product_p, inverse, rz / curvature)
+        residual = math.sqrt(square)
+        turn(p, r, inverse, rz / previous)
     return CGResult(x, n_steps, residual)
 
 

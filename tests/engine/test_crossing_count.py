@@ -25,7 +25,7 @@ def engine_of(values, rising, edges):
         Shard(k, a, 1, np.zeros((b - a, 1)), state={"values": values[a:b], "rising": rising[a:b]})
         for k, (a, b) in enumerate(itertools.pairwise(edges))
     ]
-    return LocalEngine(shards, Layout(len(values), 1, tuple(edges), None, False), 1)
+    return LocalEngine(shards, Layout(len(values), 1, 1, tuple(edges), None, False), 1)
 
 
 def first_list(shard):

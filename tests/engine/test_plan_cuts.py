@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dask_s3vm.engine import plan
-from dask_s3vm.engine.blocks import make_block, row_costs
+from dask_s3vm.engine.blocks import make_block, row_work
 
 
 def rows_of(lengths, n_features):
@@ -23,7 +23,7 @@ def cut(X, edges, shard_bytes):
     """Pieces and starts for X chunked at `edges`, as an engine makes them."""
     blocks = [make_block(X[low:high]) for low, high in itertools.pairwise(edges)]
     facts = [plan.facts_of(block) for block in blocks]
-    total, n_shards, offsets = plan.equal_shares(facts, shard_bytes)
+    total, n_shards, offsets = plan.equal_shares(facts, X.shape[1], shard_bytes)
     cuts = [
         plan.cut_points(block, offset, total, n_shards)
         for block, offset in zip(blocks, offsets, strict=True)
@@ -57,7 +57,7 @@ def test_starts_depend_on_the_rows_only(data, lengths, dense):
 def test_shards_are_balanced_within_the_cost_of_one_row(lengths):
     X = rows_of(lengths, 12)
     _, starts = cut(X, [0, len(lengths)], 600)
-    costs = row_costs(make_block(X).rows)
+    costs = row_work(make_block(X).rows)
     running = np.append(0, np.cumsum(costs))
     shares = np.diff(running[list(starts)])
     fair = costs.sum() / len(shares)
@@ -87,7 +87,7 @@ def test_one_giant_row_leaves_empty_shards_and_loses_no_row(place):
 
 
 def layout_with(order):
-    return plan.Layout(1, len(order), (0, 1), order, True)
+    return plan.Layout(1, len(order), len(order), (0, 1), order, True)
 
 
 @given(order=st.integers(1, 50).flatmap(lambda d: st.permutations(range(d))), k=st.integers(1, 3))
@@ -97,12 +97,12 @@ def test_internal_and_external_order_are_inverse(order, k):
     inside = layout.to_internal(w)
     assert np.array_equal(layout.to_external(inside), w)
     assert np.array_equal(inside[:, -1], w[:, -1])
-    position = plan.positions(np.array(order))
+    position = plan.positions(np.array(order), len(order))
     assert all(inside[0, position[j]] == w[0, j] for j in range(len(order)))
 
 
 def test_without_an_order_vectors_pass_unchanged():
-    layout = plan.Layout(1, 2, (0, 1), None, False)
+    layout = plan.Layout(1, 2, 2, (0, 1), None, False)
     w = np.arange(3.0)
     assert layout.to_internal(w) is w
     assert layout.to_external(w) is w
@@ -121,12 +121,15 @@ def test_shard_count_stays_within_its_limits(cost, d, shard_bytes):
         assert plan.shard_count(cost, 0, shard_bytes) == max(fewest, -(-cost // target))
 
 
-def test_columns_are_ordered_by_frequency_and_only_where_it_pays():
+def test_columns_are_ordered_by_frequency_and_only_where_it_pays(monkeypatch):
+    monkeypatch.setattr(plan, "MAX_ENTRIES_TO_DROP", 0)
     X = rows_of([3, 2, 1, 1], 5000)
     X.indices = 4999 - X.indices
     block = make_block(X)
     facts = [plan.facts_of(block)]
-    order = plan.column_order(facts, lambda head: [plan.count_columns(block, n) for _, n in head])
+    order = plan.column_order(
+        facts, lambda head: sum(plan.count_columns(block, n) for _, n in head)
+    )
     assert order[:4].tolist() == [4999, 4998, 4997, 0]
     assert sorted(order.tolist()) == list(range(5000))
     small = make_block(rows_of([3, 2], 10))
@@ -135,6 +138,7 @@ def test_columns_are_ordered_by_frequency_and_only_where_it_pays():
 
 def test_column_frequencies_come_from_the_first_rows_whatever_the_chunks(monkeypatch):
     monkeypatch.setattr(plan, "ROWS_TO_COUNT", 25)
+    monkeypatch.setattr(plan, "MAX_ENTRIES_TO_DROP", 0)
     rng = np.random.default_rng(0)
     X = sp.csr_array((rng.random((60, 5000)) < 0.01).astype(float))
     orders = []
@@ -143,9 +147,33 @@ def test_column_frequencies_come_from_the_first_rows_whatever_the_chunks(monkeyp
         facts = [plan.facts_of(block) for block in blocks]
         orders.append(
             plan.column_order(
-                facts, lambda head, b=blocks: [plan.count_columns(b[i], n) for i, n in head]
+                facts, lambda head, b=blocks: sum(plan.count_columns(b[i], n) for i, n in head)
             ).tolist()
         )
     assert all(order == orders[0] for order in orders)
     counts = X[:25].toarray().sum(axis=0)
     assert orders[0] == np.argsort(-counts, kind="stable").tolist()
+
+
+def test_columns_that_do_not_occur_get_no_number():
+    X = rows_of([3, 2, 1], 70_000)
+    X.indices = 60_000 + 7 * X.indices
+    blocks = [make_block(X[:1]), make_block(X[1:])]
+    facts = [plan.facts_of(block) for block in blocks]
+    order = plan.column_order(
+        facts, lambda head: sum(plan.count_columns(blocks[i], n) for i, n in head)
+    )
+    assert order.tolist() == [60_000, 60_007, 60_014]
+    layout = plan.layout_of(facts, (0, 3), order)
+    assert (layout.n_features, layout.n_features_in) == (3, X.shape[1])
+    outside = layout.to_external(np.arange(8.0).reshape(2, 4))
+    assert outside.shape == (2, X.shape[1] + 1)
+    assert np.flatnonzero(outside[1]).tolist() == [60_000, 60_007, 60_014, X.shape[1]]
+    assert np.array_equal(layout.to_internal(outside), np.arange(8.0).reshape(2, 4))
+    assert plan.positions(order, X.shape[1])[order].tolist() == [0, 1, 2]
+
+
+def test_data_without_entries_keeps_a_column():
+    block = make_block(sp.csr_array((5, plan.MIN_COLUMNS_TO_ORDER)))
+    order = plan.column_order([plan.facts_of(block)], lambda head: plan.count_columns(block, 5))
+    assert len(order) == 1

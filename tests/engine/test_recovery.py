@@ -13,7 +13,7 @@ from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.exceptions import MemoryShortError, WorkerLostError
 
-LAYOUT = Layout(2, 1, (0, 1, 2), None, False)
+LAYOUT = Layout(2, 1, 1, (0, 1, 2), None, False)
 
 #: (operation, shard) in the order in which they were carried out.
 done = []
@@ -47,6 +47,24 @@ def read_sum(shard, slot):
     return (shard.state[f"sum{slot}"],)
 
 
+@operation(reads=["base", "sum1"])
+def switch_base(shard):
+    """Changes what it reads, as a switch of labels does; the caller remembers the result."""
+    shard.state["base"] += 1000
+    shard.state["sum1"] += 1000
+    return shard.state["base"]
+
+
+@operation(sets="base")
+def put_bases(shard, values):
+    shard.state["base"] = values[shard.number]
+
+
+@operation(reads=["base"])
+def read_base(shard):
+    return (shard.state["base"],)
+
+
 def plain(shard):
     note("plain", shard)
     return (1,)
@@ -65,6 +83,7 @@ class World:
         self.workers = {"a": 1, "b": 1}
         self.pauses = []
         self.actors = {}
+        self.deadly = []  # operations; each entry loses a worker in the next call that runs it
 
     def assign(self, threads):
         return {"a": [0], "b": [1]} if len(threads) > 1 else {"a": [0, 1]}
@@ -90,6 +109,8 @@ class World:
     def call_all(self, client, calls, method, patience=None):
         if method != "run":
             self.asked.append(method)
+        elif self.deadly and calls[0][1][2] is self.deadly[0]:
+            self.losses = [self.deadly.pop(0)]
         lost = len(calls) - 1 if method == "run" and self.losses and self.losses.pop(0) else None
         return [
             WorkerLostError("worker z is gone")
@@ -400,3 +421,29 @@ def test_what_does_not_fit_after_a_loss_waits_for_a_replacement(engine_with, mon
         pytest.raises(MemoryShortError, match="does not fit"),
     ):
         engine.sum(plain)
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "read", "wanted"),
+    [
+        (set_sum, (100, 0), (read_sum, 0), 220),
+        (set_sum, (100, 7), (read_sum, 7), 220),
+        (raise_sum, (100, 0), (read_sum, 0), 232),
+        (switch_base, (), (read_base,), 2020),
+        (switch_base, (), (read_sum, 1), 2024),
+    ],
+    ids=["sets", "sets a new name", "changes", "remembered", "depends on remembered"],
+)
+def test_a_worker_that_answered_is_lost_later_in_the_same_round(
+    engine_with, op, args, read, wanted
+):
+    engine, world = engine_with([])
+    put_sums(engine)
+    del world.workers["b"]
+    # "b" is lost; "a", which has answered, takes over its shard, and is lost while it runs on it
+    world.deadly = [op, op]
+    bits = engine.each(op, *args)
+    assert engine.losses == 2
+    if op is switch_base:
+        engine.remember("base", put_bases, bits)
+    assert engine.sum(*read) == (wanted,)

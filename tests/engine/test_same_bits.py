@@ -48,6 +48,12 @@ def place(request):
             yield client
 
 
+def widened(X):
+    """The same rows among so many columns that those which do not occur are left out."""
+    wide = sp.csr_array(X).copy()
+    return sp.csr_array((wide.data, 1700 * wide.indices, wide.indptr), shape=(X.shape[0], 70_000))
+
+
 def bits(model):
     return model.coef_.tobytes(), model.intercept_.tobytes(), model.objective_
 
@@ -71,6 +77,7 @@ def reference(sparse_data, weights):
             "sparse": fitted(X, y),
             "dense": fitted(X.toarray(), y),
             "weighted": fitted(X, y, weights),
+            "wide": fitted(widened(X), y),
         }
 
 
@@ -79,6 +86,22 @@ def test_rows_in_memory_give_the_same_bits(place, reference, sparse_data, weight
     assert fitted(X, y) == reference["sparse"]
     assert fitted(X.toarray(), y) == reference["dense"]
     assert fitted(X, da.from_array(y, chunks=77), weights) == reference["weighted"]
+
+
+def test_wide_rows_give_the_same_bits(place, reference, sparse_data, as_dask):
+    X, y = sparse_data
+    assert X.shape[1] * 1700 <= 70_000
+    assert fitted(widened(X), y) == reference["wide"]
+    assert fitted(as_dask(widened(X), CHUNKS), y) == reference["wide"]
+
+
+def test_columns_that_do_not_occur_change_nothing(sparse_data):
+    X, y = sparse_data
+    narrow, wide = (L2SVM(lam=1e-2, tol=1e-12).fit(rows, y) for rows in (X, widened(X)))
+    used = 1700 * np.arange(X.shape[1])
+    np.testing.assert_allclose(wide.coef_[:, used], narrow.coef_, atol=1e-6)
+    assert np.count_nonzero(wide.coef_) <= X.shape[1]
+    assert np.array_equal(wide.predict(widened(X)), narrow.predict(X))
 
 
 def test_dask_rows_give_the_same_bits(place, reference, sparse_data, as_dask):

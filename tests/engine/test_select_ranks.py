@@ -22,7 +22,7 @@ def engine_of(values, edges, threads=1):
     for number, (low, high) in enumerate(itertools.pairwise(edges)):
         rows = np.zeros((high - low, 1))
         shards.append(Shard(number, low, 1, rows, state={"values": values[low:high]}))
-    layout = Layout(len(values), 1, tuple(edges), None, False)
+    layout = Layout(len(values), 1, 1, tuple(edges), None, False)
     return LocalEngine(shards, layout, threads)
 
 
