@@ -296,12 +296,12 @@ def verdicts(gains):
 
 
 def table(found, names, title):
-    """Lines of a table: what each method gains over the supervised SVM."""
+    """Lines of a table: what each method gains over the supervised SVM, on cases that all have."""
     base, yard = found[BASELINE], found.get(YARDSTICK, {})
-    cases = {
-        method: sorted(case for case in own if case in base and case[0] in names)
-        for method, own in found.items()
-    }
+    common = sorted(
+        case for case in set.intersection(*map(set, found.values())) if case[0] in names
+    )
+    cases = dict.fromkeys(found, common)
     lines = [f"\n{title}: {len({case[0] for case in cases[BASELINE]})} sets", ""]
     lines.append("| method | cases | error % | supervised % | better / same / worse by a point "
                  "| worst harm, 100 labels or more | sets won / drawn / lost | gain kept "
