@@ -24,7 +24,7 @@ from dask_s3vm.parameters.methods import METHODS, estimator_of
 from dask_s3vm.parameters.shared import KernelParameters, LeastSquaresKernel, RunParameters
 
 #: The method of a command that names none.
-DEFAULT_METHOD = "tsvm"
+DEFAULT_METHOD = "s3vm"
 
 #: Parameters that are options of other groups, or that a command has no use for.
 _NOT_HERE = {
