@@ -12,9 +12,9 @@ elsewhere labels are drawn at random, 30 and 100 of them, both classes at least 
 Text has rows of length 1. Columns of tables have deviation 1. Dense rows are divided by one number,
 such that their mean squared length is 1. At most 3,000 rows of a set are used.
 
-The constant of `S3VM`, a gain of one row on the folds, was chosen from 0, 0.5, 1, 1.5 and 2 rows and
-from several thresholds of tests, on a random half of the sets, `CHOSEN_ON`. The tables of these trials
-showed both halves, so that the other half, which is reported first, was not wholly unseen.
+The constant of `S3VM`, a gain of one row on the folds, was chosen from 0, 0.5, 1, 1.5 and 2 rows
+and from several thresholds of tests, on a random half of the sets, `CHOSEN_ON`. The tables of these
+trials showed both halves, so that the other half, which is reported first, was not wholly unseen.
 
 Results are one file of comma-separated values per set in --out, one line per fit.
 """
