@@ -85,6 +85,18 @@ def work_of(estimator: Any) -> dict[str, Any]:
     return work
 
 
+#: Fitted attributes that say what a fit made of the labels.
+_ANSWERS = ("n_labeled_", "positive_ratio_", "positive_ratio_interval_", "decision_")
+
+
+def answers_of(estimator: Any) -> dict[str, Any]:
+    """Return what a fit made of the labels: the ratio of the classes, and which model was kept."""
+    found = {name: getattr(estimator, name) for name in _ANSWERS if hasattr(estimator, name)}
+    if getattr(estimator, "candidates_", None):
+        found["decision_reason"] = estimator.decision_reason_
+    return {name.removesuffix("_"): value for name, value in found.items()}
+
+
 class ProgressLine:
     """Shows the progress of a command on standard error.
 

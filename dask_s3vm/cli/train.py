@@ -22,7 +22,7 @@ from dask_s3vm.cli.options import (
     option,
     quiet_option,
 )
-from dask_s3vm.cli.output import show, work_of
+from dask_s3vm.cli.output import answers_of, show, work_of
 from dask_s3vm.cli.predict import ENDINGS, open_found
 from dask_s3vm.cli.report import ending_of, performance_report
 from dask_s3vm.cli.stopping import EXIT_CODES, check_state, closing_run, format_errors
@@ -223,6 +223,7 @@ def _carry_out(job: Job, estimator: Any, record: RunRecord) -> dict[str, Any] | 
         record.history = estimator.history_
         row = {
             **shape_of(X),
+            **answers_of(estimator),
             "objective": estimator.objective_,
             **work_of(estimator),
             "termination": estimator.termination_,
