@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,14 +25,11 @@ _TABLE_READERS = {
 }
 
 #: Formats whose label column has to be named.
-_WITH_LABEL = ("csv", "table")
+WITH_LABEL = ("csv", "table")
 
 #: Values of --format for which `--help` shows the options of tables, and of text.
 _TABLES = ("format", ("csv", "table", "parquet", "arrow", "kdd99"))
 _TEXT = ("format", ("svmlight", "rcv1"))
-
-#: Bytes of text that are looked at before a cluster is started.
-_FIRST_LOOK = 1 << 20
 
 
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -199,7 +195,7 @@ def read_rows(
     """
     from dask_s3vm.io.formats import reading_format
 
-    _refuse_pipes(paths)
+    refuse_pipes(paths)
     name = options.get("format")
     if name is None and encoder is not None:
         name = (encoder.reading_ or {}).get("format")
@@ -257,79 +253,7 @@ def options_for(
     return options
 
 
-def check_label_column(paths: tuple[str, ...], chosen: Mapping[str, Any]) -> None:
-    """Refuse a table to train on if nobody says where its labels are."""
-    from dask_s3vm.io.formats import reading_format
-
-    if chosen["label"] is not None or chosen["labels"] is not None:
-        return
-    form = reading_format(list(paths), chosen["format"])
-    if form.name in _WITH_LABEL:
-        line = f"; its first line is {_first_line(paths[0])!r}" if form.name == "csv" else ""
-        raise click.UsageError(
-            f"{paths[0]} is a table: name its label column by --label, or give a file of labels by "
-            f"--labels{line}"
-        )
-
-
-def _first_line(path: str) -> str:
-    import fsspec  # type: ignore[import-untyped]
-
-    with fsspec.open(_first_file(path), "rb", compression="infer") as stream:
-        return str(stream.readline(200).decode("utf-8", "replace").strip())
-
-
-def first_look(paths: tuple[str, ...], chosen: Mapping[str, Any], mark: Any) -> None:
-    """Read the first rows of text in this process: a mistake is found before a cluster is started.
-
-    Costs: `_FIRST_LOOK` bytes of the first file.
-    """
-    import fsspec
-
-    from dask_s3vm.io.formats import reading_format
-
-    _refuse_pipes(paths)
-    form = reading_format(list(paths), chosen.get("format"))
-    name = _first_file(paths[0])
-    if form.name not in ("csv", "kdd99", "svmlight") or chosen["positive"]:
-        return
-    with fsspec.open(name, "rb", compression="infer") as stream:
-        text = stream.read(_FIRST_LOOK)
-    if len(text) == _FIRST_LOOK:
-        text = text[: text.rfind(b"\n") + 1]
-    with tempfile.TemporaryDirectory() as folder:
-        copy = os.path.join(folder, "rows.txt")
-        with open(copy, "wb") as first:
-            first.write(text)
-        try:
-            options = reading_options(chosen) | {"format": form.name}
-            read_rows((copy,), options, labels=chosen["labels"] is None, unlabeled=mark)
-        except ValueError as error:
-            raise BadData(str(error).replace(copy, name)) from error
-
-
-def _first_file(path: str) -> str:
-    """Return the first file of a path, a glob pattern or a folder.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none.
-    """
-    from fsspec.core import url_to_fs  # type: ignore[import-untyped]
-
-    fs, inner = url_to_fs(path)
-    names = [inner]
-    if fs.isdir(inner):
-        names = [one for one in fs.find(inner) if os.path.basename(one)[0] not in "._"]
-    elif not fs.exists(inner):
-        names = fs.glob(inner)
-    if not names:
-        raise FileNotFoundError(f"there is no file {path}")
-    return str(fs.unstrip_protocol(min(names))) if "://" in path else str(min(names))
-
-
-def _refuse_pipes(paths: tuple[str, ...]) -> None:
+def refuse_pipes(paths: tuple[str, ...]) -> None:
     """Refuse what can be read only once: rows are looked through first, and read later."""
     for path in paths:
         if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
@@ -375,7 +299,7 @@ def _read(
     if "known_labels" in given and "classes" in known:
         given["classes"] = [str(word) for word in given.pop("known_labels")]
     for name, value in given.items():
-        is_fixed = name == "label" and form.name not in _WITH_LABEL and value is not False
+        is_fixed = name == "label" and form.name not in WITH_LABEL and value is not False
         if is_fixed or (name not in known and name != "positive"):
             raise click.UsageError(
                 f"--{name.replace('_', '-')} has no effect with --format {form.name}"

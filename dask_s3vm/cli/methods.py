@@ -35,7 +35,11 @@ _NOT_HERE = {
 }
 
 #: Parameter -> option, where the names differ.
-_OPTION_NAMES = {"n_restarts": "restarts", "fit_intercept": "intercept"}
+_OPTION_NAMES = {
+    "n_restarts": "restarts",
+    "fit_intercept": "intercept",
+    "scale": "scale_columns",  # --scale is that of tables
+}
 
 #: Options that had another name -> the one to use, and what its values mean.
 RENAMED = {

@@ -10,7 +10,8 @@ import click
 
 from dask_s3vm.cli.cluster import cluster_of, cluster_options, running_on
 from dask_s3vm.cli.config import config_options, effective
-from dask_s3vm.cli.data import Rows, check_label_column, data_options, first_look, labeled_rows
+from dask_s3vm.cli.data import Rows, data_options, labeled_rows
+from dask_s3vm.cli.first_look import check_label_column, first_look
 from dask_s3vm.cli.labels import check_label_options, mark_from, separate_labels
 from dask_s3vm.cli.methods import MethodCommand, make_estimator, method_options
 from dask_s3vm.cli.options import (

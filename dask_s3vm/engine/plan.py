@@ -27,7 +27,8 @@ from dask_s3vm.engine.blocks import (
 )
 from dask_s3vm.engine.mapped import MappedRows
 from dask_s3vm.engine.shard import Piece
-from dask_s3vm.kernels.rows import CSR, count_entries
+from dask_s3vm.kernels.passes import count_entries
+from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.labels import Tally
 
 #: Nominal size of a stored entry with its column number, to convert `s3vm.shard-bytes` to cost.

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dask_s3vm.estimators._base import FitRows, LinearS3VM, fit_path
+from dask_s3vm.estimators._base import LinearS3VM, fit_path
+from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
 from dask_s3vm.methods.l2svm import train_l2svm

@@ -8,7 +8,8 @@ import numpy as np
 
 from dask_s3vm import _config
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.estimators._base import FitRows, Solver, one_or_all
+from dask_s3vm.estimators._base import Solver, one_or_all
+from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start, one_weight
 from dask_s3vm.methods.l2svm import train_l2svm

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dask_s3vm.estimators._base import FitRows, LinearS3VM, Seeds, Solver, fit_path
+from dask_s3vm.estimators._base import LinearS3VM, Seeds, Solver, fit_path
+from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._linear import LinearModel
 from dask_s3vm.estimators._rows import has_unlabeled
 from dask_s3vm.estimators._safe import GuardedS3VM

@@ -19,7 +19,8 @@ import numpy as np
 from sklearn.base import clone
 
 from dask_s3vm.engine.local import LocalEngine, SharedRows
-from dask_s3vm.estimators._base import LinearS3VM, Seeds, fit_path, place_rows
+from dask_s3vm.estimators._base import LinearS3VM, Seeds, fit_path
+from dask_s3vm.estimators._fit_rows import place_rows
 from dask_s3vm.estimators._rows import PlacedRows, open_rows
 from dask_s3vm.parameters.methods import MethodFacts
 from dask_s3vm.parameters.shared import KernelParameters

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from dask_s3vm.estimators._base import FitRows, LinearS3VM
+from dask_s3vm.estimators._base import LinearS3VM
+from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._rows import PlacedRows, as_array
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.estimators._transductive import TSVM

@@ -14,7 +14,8 @@ from sklearn.base import clone
 from dask_s3vm.engine.blocks import make_block
 from dask_s3vm.engine.shard import hold_out
 from dask_s3vm.engine.sources import Columns, LocalSource
-from dask_s3vm.estimators._base import FitRows, Found, LinearS3VM, Seeds, fit_path
+from dask_s3vm.estimators._base import LinearS3VM, Seeds, fit_path
+from dask_s3vm.estimators._fit_rows import FitRows, Found
 from dask_s3vm.estimators._rows import PlacedRows
 from dask_s3vm.exceptions import quiet
 from dask_s3vm.features.landmarks import take_rows

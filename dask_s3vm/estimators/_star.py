@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dask_s3vm.estimators._base import FitRows, Solver, one_or_all
+from dask_s3vm.estimators._base import Solver, one_or_all
+from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._rows import PlacedRows, as_array
 from dask_s3vm.estimators._safe import GuardedS3VM

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dask_s3vm.estimators._base import FitRows
+from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
 from dask_s3vm.methods.da import train_da

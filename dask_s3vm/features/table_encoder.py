@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dask_s3vm.engine.computing import compute_all
@@ -22,15 +22,13 @@ from dask_s3vm.features.table_columns import (
     texts_of,
     whole,
 )
-from dask_s3vm.features.table_facts import SCALES, Facts, agreed, facts_of, median_of, scaling
+from dask_s3vm.features.table_facts import Facts, agreed, facts_of, median_of, scaling
 from dask_s3vm.features.table_labels import LabelCode
+from dask_s3vm.features.table_parameters import TableParameters
 from dask_s3vm.features.table_rows import as_block, assemble, hash_texts, side_by_side
 from dask_s3vm.interrupts import interruptible
 
 __all__ = ["TableEncoder", "UnknownCategoryWarning", "as_block", "warn_of_unknown"]
-
-#: What can be made of missing values.
-MISSING = ("error", "zero", "mean", "median")
 
 #: From so many distinct words on, a column that is mostly numbers is taken for a column of numbers
 #: with a mistake in it.
@@ -64,7 +62,7 @@ class UnknownCategoryWarning(UserWarning):
     """A table has categories that the encoder was not fitted on."""
 
 
-class TableEncoder(TransformerMixin, BaseEstimator):
+class TableEncoder(TransformerMixin, TableParameters):
     """Make sparse rows of a table with columns of numbers, categories, dates and texts.
 
     A column of numbers becomes one feature, ``(x - offset) * factor``; so does a column of dates,
@@ -144,37 +142,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     label_: LabelCode | None
     reading_: dict[str, Any] | None
 
-    def __init__(
-        self,
-        *,
-        categorical: Any = "auto",
-        numeric: Sequence[str] = (),
-        text: Sequence[str] = (),
-        scale: str = "unit",
-        missing: str = "error",
-        missing_indicator: bool = False,
-        null_values: Sequence[str] = (),
-        handle_unknown: str = "ignore",
-        n_text_features: int = 2**14,
-        max_categories: int = 10_000,
-        dtype: Any = "float64",
-        block: str = "gcxs",
-    ) -> None:
-        self.categorical = categorical
-        self.numeric = numeric
-        self.text = text
-        self.scale = scale
-        self.missing = missing
-        self.missing_indicator = missing_indicator
-        self.null_values = null_values
-        self.handle_unknown = handle_unknown
-        self.n_text_features = n_text_features
-        self.max_categories = max_categories
-        self.dtype = dtype
-        self.block = block
-
-    # Fitting ----------------------------------------------------------------------------------
-
     @interruptible
     def fit(self, X: Any, y: Any = None) -> "TableEncoder":
         """Find the kinds, categories and ranges of the columns.
@@ -196,62 +163,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         table = as_table(X)
         facts = [agreed([found]) for found in self.facts_of(table)]
         return self.settle(table.column_names, facts)
-
-    def check(self) -> None:
-        """Raise ValueError for invalid parameters."""
-        for name, wanted in (
-            ("scale", SCALES),
-            ("missing", MISSING),
-            ("handle_unknown", ("ignore", "error")),
-            ("block", ("gcxs", "scipy")),
-        ):
-            if getattr(self, name) not in wanted:
-                raise ValueError(f"{name} is {getattr(self, name)!r}, wanted one of {wanted}")
-        if np.dtype(self.dtype) not in (np.float32, np.float64):
-            raise ValueError(f"dtype is {self.dtype!r}, wanted float32 or float64")
-        if isinstance(self.categorical, str) and self.categorical != "auto":
-            raise ValueError(f"categorical is {self.categorical!r}, wanted 'auto' or a list")
-        for name in ("numeric", "text", "null_values"):
-            value = getattr(self, name)
-            if isinstance(value, str) or not all(isinstance(word, str) for word in value):
-                what = "words" if name == "null_values" else "columns"
-                raise ValueError(f"{name} is {value!r}, wanted a list of {what}")
-        for name in ("n_text_features", "max_categories"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or not 1 <= value < 2**31:
-                raise ValueError(f"{name} is {value!r}, wanted a whole number from 1 to 2**31 - 1")
-        if self.missing_indicator and self.missing == "error":
-            raise ValueError(
-                "missing_indicator has no effect with missing='error', wanted 'zero', 'mean' or "
-                "'median'"
-            )
-        named = (("categorical", self.named_categorical), ("numeric", self.numeric),
-                 ("text", self.text))  # fmt: skip
-        for i, (one, columns) in enumerate(named):
-            for other, others in named[:i]:
-                if both := set(columns) & set(others):
-                    raise ValueError(f"columns {sorted(both)} are in both {other} and {one}")
-
-    def check_named(self, names: Sequence[str]) -> None:
-        """Raise ValueError if a parameter names a column that a table does not have."""
-        if not names:
-            raise ValueError("the table has no column, wanted at least one")
-        for option in ("numeric", "named_categorical", "text"):
-            if absent := [name for name in getattr(self, option) if name not in names]:
-                word = option.removeprefix("named_")
-                raise ValueError(f"{word} names {absent}, but the columns are {list(names)[:50]}")
-
-    @property
-    def named_categorical(self) -> tuple[str, ...]:
-        """Columns that are categories whatever their values."""
-        return () if isinstance(self.categorical, str) else tuple(map(str, self.categorical))
-
-    def role_of(self, name: str) -> str:
-        """Return what a column has to be by the parameters: a kind, or "auto"."""
-        roles = dict.fromkeys(self.numeric, "number")
-        roles |= dict.fromkeys(self.named_categorical, "category")
-        roles |= dict.fromkeys(self.text, "text")
-        return roles.get(name, "auto")
 
     def facts_of(self, table: pa.Table) -> list[Facts]:
         """Return the facts of the columns of some rows, to be put together for `settle`.

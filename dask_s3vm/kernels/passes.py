@@ -257,3 +257,10 @@ def _no_rows(columns: str, values: str) -> Rows:
     for part in parts:
         part.flags.writeable = False
     return CSR(*parts)
+
+
+@kernel
+def count_entries(columns: np.ndarray, counts: np.ndarray) -> None:
+    """Add the number of entries of each column to `counts`."""
+    for k in range(columns.size):
+        counts[columns[k]] += 1

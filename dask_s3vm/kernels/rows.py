@@ -401,10 +401,3 @@ def check_finite(values: np.ndarray) -> None:
         total = np.add.reduce(values, axis=None, dtype=np.float64) if values.size else 0.0
     if not np.isfinite(total) and not np.all(np.isfinite(values)):
         raise ValueError("X contains NaN or infinity; wanted finite numbers only")
-
-
-@kernel
-def count_entries(columns: np.ndarray, counts: np.ndarray) -> None:
-    """Add the number of entries of each column to `counts`."""
-    for k in range(columns.size):
-        counts[columns[k]] += 1

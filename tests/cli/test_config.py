@@ -114,7 +114,7 @@ def test_a_missing_file_or_missing_data_is_an_error(write):
 def test_a_printed_config_repeats_the_run(g2c_file, tmp_path):
     options = [g2c_file, "--method", "qn", "--annealing", "0,0.1,1", "--lam", "0.01"]
     options += ["--positive-ratio", 0.5, "--class-weight", "0=1,1=2.5", "--nworkers", 0]
-    options += ["--threshold", "ratio", "--offset", "free", "--quiet"]
+    options += ["--balance", "paper", "--offset", "free", "--quiet"]
     printed = run("train", *options, "--model", tmp_path / "a.npz", "--print-config")
     assert printed.exit_code == 0, printed.output
     assert not (tmp_path / "a.npz").exists()

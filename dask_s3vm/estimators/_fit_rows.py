@@ -1,0 +1,111 @@
+"""Rows in an engine for one fit, and what is known of their labels."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.estimators._rows import PlacedRows, take_in
+from dask_s3vm.features import KernelMap
+from dask_s3vm.labels import find_classes
+from dask_s3vm.methods.base import ClassTotals
+from dask_s3vm.methods.ratio import RatioEstimate
+from dask_s3vm.methods.run import Record
+
+
+@dataclass(frozen=True)
+class FitRows:
+    """Rows in an engine for one fit, and what is known of their labels.
+
+    costs : cost of a labeled row by its class.
+    ratios : share of positive rows among the unlabeled, for each binary problem; none for a method
+        that needs no share.
+    supervised : whether the labeled rows alone count.
+    weighted : whether rows have weights.
+    start : (k, d + 1) weights to start from, in the user's column order, or None.
+    block_rows : number of rows of each block of X.
+    rows : the rows themselves, for estimators with exact kernel columns; None for all others.
+    record : of this fit; holds the state of an interrupted one, if there is one to resume.
+    """
+
+    engine: Engine
+    classes: np.ndarray
+    totals: ClassTotals
+    costs: np.ndarray
+    ratios: list[RatioEstimate]
+    supervised: bool
+    weighted: bool
+    start: np.ndarray | None
+    block_rows: tuple[int, ...]
+    rows: Any
+    record: Record
+
+    @property
+    def positives(self) -> list[int]:
+        """Class numbers that are +1 in turn."""
+        return positives_of(self.classes)
+
+    def start_of(self, problem: int) -> np.ndarray:
+        """Weights to start binary problem number `problem` from, in internal order."""
+        layout = self.engine.layout
+        if self.start is None:
+            return np.zeros(layout.n_features + 1)
+        return layout.to_internal(self.start[problem])
+
+
+class Found(NamedTuple):
+    """What was found for a model.
+
+    rows : what it was trained on.
+    solved : solutions of the binary problems.
+    labels : class number of each row, where the method found some and they are wanted; else None.
+    """
+
+    rows: FitRows
+    solved: list[Any]
+    labels: Any
+
+
+def positives_of(classes: np.ndarray) -> list[int]:
+    """Class numbers that are +1 in turn: one for two classes, else each of them."""
+    return [1] if len(classes) == 2 else list(range(len(classes)))
+
+
+@contextmanager
+def place_rows(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, start: np.ndarray | None = None
+) -> Iterator[PlacedRows]:
+    """Check rows and have them in an engine for a while.
+
+    Sets: n_features_in_, feature_names_in_ of the estimator.
+    """
+    checked: list[Any] = []
+
+    def find_map(rows: Any) -> KernelMap | None:
+        if estimator._wants_rows(rows):
+            checked.append(rows)
+            return None
+        if start is not None:
+            return estimator._last_kernel_map(rows)
+        return estimator._fit_kernel_map(rows)
+
+    source, kernel_map = take_in(estimator, X, y, sample_weight, find_map)
+    try:
+        supervised = estimator.facts.supervised
+        classes = find_classes(source.summary.labels, estimator.unlabeled, supervised)
+        if start is not None:
+            estimator._check_start(classes, estimator.n_features_in_)
+        engine = source.place(classes)
+    finally:
+        source.close()
+    try:
+        names = getattr(estimator, "feature_names_in_", None)
+        yield PlacedRows(
+            engine, classes, estimator.n_features_in_, names, kernel_map,
+            source.summary.block_rows, checked[0] if checked else None,
+        )  # fmt: skip
+    finally:
+        engine.close()
