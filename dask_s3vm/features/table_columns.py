@@ -12,13 +12,44 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["CellError", "as_table", "codes_of", "kind_of", "numbers_of", "texts_of", "whole",
-           "words_of"]  # fmt: skip
+from dask_s3vm.exceptions import warn
+
+__all__ = [
+    "CellError", "MixedColumnError", "UnknownCategoryWarning", "as_table", "codes_of", "kind_of",
+    "numbers_of", "texts_of", "warn_of_unknown", "whole", "words_of",
+]  # fmt: skip
 
 #: Spellings of the two booleans, of which the first that a column's categories hold is used.
 _BOOLEANS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"), ("0", "1"))
 _REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
 _SHOWN = 40
+
+
+class MixedColumnError(ValueError):
+    """A column has numbers, and few words that are none.
+
+    Parameters
+    ----------
+    column : str
+        Its name.
+    words : tuple of str
+        What is no number.
+    reason : str
+        What was found and what is wanted.
+    """
+
+    def __init__(self, column: str, words: tuple[str, ...], reason: str) -> None:
+        super().__init__(column, words, reason)
+        self.column = column
+        self.words = words
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"column {self.column!r} {self.reason}"
+
+
+class UnknownCategoryWarning(UserWarning):
+    """A table has categories that the encoder was not fitted on."""
 
 
 class CellError(ValueError):
@@ -288,3 +319,14 @@ def _is_text(type: pa.DataType) -> bool:
 
 def _first(flags: Any) -> int:
     return int(np.argmax(np.asarray(flags)))
+
+
+def warn_of_unknown(unknown: dict[str, int]) -> None:
+    """Warn once with the number of values of unknown categories, if there are any."""
+    if unknown:
+        by_column = ", ".join(f"{count} in {name!r}" for name, count in unknown.items())
+        warn(
+            f"{sum(unknown.values())} values are categories that the encoder was not fitted on "
+            f"({by_column}); all features of their column are 0",
+            UnknownCategoryWarning,
+        )

@@ -13,13 +13,15 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dask_s3vm.engine.computing import compute_all
-from dask_s3vm.exceptions import warn
 from dask_s3vm.features.table_columns import (
     CellError,
+    MixedColumnError,
+    UnknownCategoryWarning,
     as_table,
     codes_of,
     numbers_of,
     texts_of,
+    warn_of_unknown,
     whole,
 )
 from dask_s3vm.features.table_facts import Facts, agreed, facts_of, median_of, scaling
@@ -33,33 +35,6 @@ __all__ = ["TableEncoder", "UnknownCategoryWarning", "as_block", "warn_of_unknow
 #: From so many distinct words on, a column that is mostly numbers is taken for a column of numbers
 #: with a mistake in it.
 _MANY_WORDS, _MOSTLY = 10, 0.8
-
-
-class MixedColumnError(ValueError):
-    """A column has numbers, and few words that are none.
-
-    Parameters
-    ----------
-    column : str
-        Its name.
-    words : tuple of str
-        What is no number.
-    reason : str
-        What was found and what is wanted.
-    """
-
-    def __init__(self, column: str, words: tuple[str, ...], reason: str) -> None:
-        super().__init__(column, words, reason)
-        self.column = column
-        self.words = words
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"column {self.column!r} {self.reason}"
-
-
-class UnknownCategoryWarning(UserWarning):
-    """A table has categories that the encoder was not fitted on."""
 
 
 class TableEncoder(TransformerMixin, TableParameters):
@@ -419,17 +394,6 @@ class TableEncoder(TransformerMixin, TableParameters):
             for part in X.to_delayed()
         ]
         return da.concatenate(parts, allow_unknown_chunksizes=True)
-
-
-def warn_of_unknown(unknown: dict[str, int]) -> None:
-    """Warn once with the number of values of unknown categories, if there are any."""
-    if unknown:
-        by_column = ", ".join(f"{count} in {name!r}" for name, count in unknown.items())
-        warn(
-            f"{sum(unknown.values())} values are categories that the encoder was not fitted on "
-            f"({by_column}); all features of their column are 0",
-            UnknownCategoryWarning,
-        )
 
 
 def _is_lazy(X: Any) -> bool:

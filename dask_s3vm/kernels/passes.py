@@ -264,3 +264,12 @@ def count_entries(columns: np.ndarray, counts: np.ndarray) -> None:
     """Add the number of entries of each column to `counts`."""
     for k in range(columns.size):
         counts[columns[k]] += 1
+
+
+@kernel
+def dense_tile(X: CSR, rows: np.ndarray, tile: np.ndarray) -> None:
+    """Write the listed rows of X into the rows of `tile`, which must be zero."""
+    for place in range(rows.size):
+        i = rows[place]
+        for k in range(np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])):
+            tile[place, np.int64(X.indices[k])] = X.values[k]

@@ -347,15 +347,6 @@ def gram_matrix(X: Rows, rows: np.ndarray, width: int) -> np.ndarray:
     return out
 
 
-@kernel
-def dense_tile(X: CSR, rows: np.ndarray, tile: np.ndarray) -> None:
-    """Write the listed rows of X into the rows of `tile`, which must be zero."""
-    for place in range(rows.size):
-        i = rows[place]
-        for k in range(np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])):
-            tile[place, np.int64(X.indices[k])] = X.values[k]
-
-
 # Checks of the arrays of a block: compiled code relies on them and does not test again ---------
 
 #: Largest number of columns: column numbers, and the bias column behind them, are uint32.
