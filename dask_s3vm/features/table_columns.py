@@ -16,13 +16,17 @@ from dask_s3vm.exceptions import warn
 
 __all__ = [
     "CellError", "MixedColumnError", "UnknownCategoryWarning", "as_table", "codes_of", "kind_of",
-    "numbers_of", "texts_of", "warn_of_unknown", "whole", "words_of",
+    "numbers_of", "refuse_mixed", "texts_of", "warn_of_unknown", "whole", "words_of",
 ]  # fmt: skip
 
 #: Spellings of the two booleans, of which the first that a column's categories hold is used.
 _BOOLEANS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"), ("0", "1"))
 _REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
 _SHOWN = 40
+
+#: From so many distinct words on, a column that is mostly numbers is taken for a column of numbers
+#: with a mistake in it.
+_MANY_WORDS, _MOSTLY = 10, 0.8
 
 
 class MixedColumnError(ValueError):
@@ -330,3 +334,27 @@ def warn_of_unknown(unknown: dict[str, int]) -> None:
             f"({by_column}); all features of their column are 0",
             UnknownCategoryWarning,
         )
+
+
+def refuse_mixed(name: str, words: Sequence[str]) -> None:
+    """Raise `MixedColumnError` for words that are numbers, but for a few."""
+    if len(words) < _MANY_WORDS:
+        return
+    others = [word for word in words if not _is_number(word)]
+    if others and len(others) <= (1 - _MOSTLY) * len(words):
+        shown = ", ".join(repr(word) for word in sorted(others)[:3])
+        raise MixedColumnError(
+            name,
+            tuple(others),
+            f"holds numbers, but also {shown}; wanted one kind: "
+            f"null_values={sorted(others)[:3]} makes these missing, "
+            f"categorical=[{name!r}] makes all of them categories",
+        )
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

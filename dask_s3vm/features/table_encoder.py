@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.features.table_columns import (
     CellError,
-    MixedColumnError,
     UnknownCategoryWarning,
     as_table,
     codes_of,
     numbers_of,
+    refuse_mixed,
     texts_of,
     warn_of_unknown,
     whole,
@@ -31,10 +31,6 @@ from dask_s3vm.features.table_rows import as_block, assemble, hash_texts, side_b
 from dask_s3vm.interrupts import interruptible
 
 __all__ = ["TableEncoder", "UnknownCategoryWarning", "as_block", "warn_of_unknown"]
-
-#: From so many distinct words on, a column that is mostly numbers is taken for a column of numbers
-#: with a mistake in it.
-_MANY_WORDS, _MOSTLY = 10, 0.8
 
 
 class TableEncoder(TransformerMixin, TableParameters):
@@ -211,17 +207,8 @@ class TableEncoder(TransformerMixin, TableParameters):
                 f"column {name!r} has more than {self.max_categories} categories "
                 f"(max_categories); name it in text, numeric or drop, or allow more"
             )
-        if name not in self.named_categorical and len(words) >= _MANY_WORDS:
-            others = [word for word in words if not _is_number(word)]
-            if others and len(others) <= (1 - _MOSTLY) * len(words):
-                shown = ", ".join(repr(word) for word in sorted(others)[:3])
-                raise MixedColumnError(
-                    name,
-                    tuple(others),
-                    f"holds numbers, but also {shown}; wanted one kind: "
-                    f"null_values={sorted(others)[:3]} makes these missing, "
-                    f"categorical=[{name!r}] makes all of them categories",
-                )
+        if name not in self.named_categorical:
+            refuse_mixed(name, words)
         return tuple(sorted(words))
 
     def _facts_of_part(self, part: Any, names: list[str]) -> list[Facts]:
@@ -398,14 +385,6 @@ class TableEncoder(TransformerMixin, TableParameters):
 
 def _is_lazy(X: Any) -> bool:
     return hasattr(X, "to_delayed") and hasattr(X, "columns")
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def _block(part: Any, encoder: TableEncoder) -> Any:
