@@ -14,13 +14,14 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
 
-from dask_s3vm.features.table_columns import CellError, codes_of, whole
-from dask_s3vm.features.table_encoder import (
+from dask_s3vm.features.table_columns import (
+    CellError,
     MixedColumnError,
-    TableEncoder,
-    as_block,
+    codes_of,
     warn_of_unknown,
+    whole,
 )
+from dask_s3vm.features.table_encoder import TableEncoder, as_block
 from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode, label_code
 from dask_s3vm.io.errors import TableError
