@@ -1,15 +1,17 @@
 """Settings of the site. Build it with: python -m sphinx -W -b html docs docs/_build."""
 
+import os
 import sys
 from pathlib import Path
 
 from dask_s3vm import __version__
 
+os.environ["DASK_LOGGING__DISTRIBUTED"] = "error"  # clusters of examples keep silent
 sys.path.insert(0, str(Path(__file__).parent))  # the extensions of this folder
 
 project = "dask-s3vm"
-author = "the authors of dask-s3vm"
-copyright = "2026, the authors of dask-s3vm"
+author = "the dask-s3vm developers"
+copyright = "2026, the dask-s3vm developers"
 version = release = __version__
 
 extensions = [

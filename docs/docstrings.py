@@ -1,4 +1,4 @@
-"""Sphinx extension: docstrings are written for a terminal; here they become valid reStructuredText."""
+"""Sphinx extension: docstrings, which are for a terminal, become valid reStructuredText."""
 
 import re
 from typing import Any
@@ -29,7 +29,7 @@ def _escaped(text: str) -> str:
 
 
 def skip(app: Sphinx, what: str, name: str, obj: Any, skipped: bool, options: Any) -> bool | None:
-    """Leave out what every scikit-learn estimator has: its docstrings refer to pages of its site."""
+    """Leave out what every scikit-learn estimator has; its docstrings refer to other sites."""
     module = getattr(obj, "__module__", None) or ""
     return True if module.startswith("sklearn.") else None
 

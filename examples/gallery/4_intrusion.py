@@ -2,8 +2,8 @@
 Network connections: how many labels?
 =====================================
 
-Generated rows in the shape of the KDD Cup 1999 set: attacks against normal connections. Each point is
-the mean over three draws of labels. `examples/kdd99.py` reads the real files.
+Generated rows in the shape of the KDD Cup 1999 set: attacks against normal connections. Each point
+is the mean over three draws of labels. `examples/kdd99.py` reads the real files.
 """
 
 import matplotlib.pyplot as plt

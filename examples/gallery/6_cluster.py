@@ -27,7 +27,8 @@ def train():
 
 if __name__ == "__main__":
     alone = train()
-    with Client(LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")) as client:
+    local = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+    with local as cluster, Client(cluster) as client:
         print(f"workers: {len(client.scheduler_info()['workers'])}")
         shared = train()
     print("same weights, bit for bit:", bool(np.all(alone.coef_ == shared.coef_)))

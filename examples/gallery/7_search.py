@@ -2,8 +2,8 @@
 A search with 30 labels
 =======================
 
-Only the labeled rows are split into folds. Each training part contains all unlabeled rows. Candidates
-that differ in `lam` alone share their work.
+Only the labeled rows are split into folds. Each training part contains all unlabeled rows.
+Candidates that differ in `lam` alone share their work.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Stop a fit and resume it
 ========================
 
-A fit with `checkpoint` leaves its state behind when it is stopped. The same fit then resumes and ends
-with the same bits as one that was never stopped.
+A fit with `checkpoint` leaves its state behind when it is stopped. The same fit then resumes and
+ends with the same bits as one that was never stopped.
 """
 
 import tempfile
@@ -35,7 +35,7 @@ def stop(row):
 
 
 # %%
-# The first fit is stopped after five steps. The second one needs no other argument than the directory.
+# The first fit is stopped after five steps. The second one needs the same directory, nothing else.
 
 with tempfile.TemporaryDirectory() as state:
     try:
