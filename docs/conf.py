@@ -26,6 +26,7 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = ["README.md", "_build", "_generated"]
 default_role = "code"
+highlight_language = "none"
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "deflist"]

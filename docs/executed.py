@@ -3,9 +3,10 @@
 import tempfile
 from pathlib import Path
 
-from blocks import find_blocks, run_page
+from blocks import Block, BlockError, Result, find_blocks, run_page
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 from sphinx.transforms import SphinxTransform
 
 #: pictures that blocks draw, below the folder of the pages; not under version control
@@ -26,16 +27,20 @@ class RunBlocks(SphinxTransform):
         figures.mkdir(parents=True, exist_ok=True)
         shown = list(self.document.findall(nodes.literal_block))
         with tempfile.TemporaryDirectory() as scratch:
-            for block, result in run_page(page, Path(scratch), figures):
-                while shown[0].astext().strip() != block.code.strip():
-                    shown.pop(0)
-                parts: list[nodes.Node] = []
-                if result.text:
-                    parts.append(_output(result.text))
-                parts += [_picture(path, block.alt) for path in result.figures]
-                node = shown.pop(0)
-                place = node.parent.index(node) + 1
-                node.parent[place:place] = parts
+            try:
+                for block, result in run_page(page, Path(scratch), figures):
+                    while shown[0].astext().strip() != block.code.strip():
+                        shown.pop(0)
+                    _insert_after(shown.pop(0), block, result)
+            except BlockError as error:
+                raise ExtensionError(str(error)) from error
+
+
+def _insert_after(node: nodes.literal_block, block: Block, result: Result) -> None:
+    parts: list[nodes.Node] = [_output(result.text)] if result.text else []
+    parts += [_picture(path, block.alt) for path in result.figures]
+    place = node.parent.index(node) + 1
+    node.parent[place:place] = parts
 
 
 def _output(text: str) -> nodes.literal_block:
