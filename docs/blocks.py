@@ -29,6 +29,8 @@ FENCE = re.compile(
 )
 #: seconds that the commands of one block may take
 PATIENCE = 300
+#: warnings that Python does not show by default
+HIDDEN = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 
 
 class BlockError(Exception):
@@ -126,7 +128,7 @@ def _run_python(block: Block, scope: dict[str, Any]) -> str:
 
 
 def _is_for_users(warning: warnings.WarningMessage) -> bool:
-    return not issubclass(warning.category, (DeprecationWarning, PendingDeprecationWarning))
+    return not issubclass(warning.category, HIDDEN)
 
 
 def _run_shell(block: Block, scope: dict[str, Any]) -> str:
