@@ -112,7 +112,7 @@ for _ in {1..240}; do # until both workers are registered
     [[ $(grep -c "Register worker" "$folder/scheduler.log" || true) -ge 2 ]] && break
     sleep 0.5
 done
-train=(train "$folder/rows.svm" --lam 1e-3 --blocksize "64 kB" --json --quiet)
+train=(train "$folder/rows.svm" --method l2svm --lam 1e-3 --blocksize "64 kB" --json --quiet)
 
 # shellcheck disable=SC2046
 in_host client "${s3vm[@]}" info "${remote[@]}" $(tls client) | tee "$folder/info.log"

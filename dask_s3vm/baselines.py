@@ -1,8 +1,8 @@
 """Baselines that semi-supervised methods are compared with.
 
-All of them are scikit-learn estimators with `fit(X, y)`, where y is -1 for unlabeled rows, and
-`predict(X)`. X is dense or sparse, in memory or a dask array (which is gathered). They can be used
-like the estimators of this package, also in `model_selection`.
+All of them are scikit-learn estimators with `fit(X, y)`, where y marks unlabeled rows as for the
+estimators of this package, and `predict(X)`. X is dense or sparse, in memory or a dask array (which
+is gathered). They can be used like these estimators, also in `model_selection`.
 
 >>> from dask_s3vm.baselines import BASELINES
 >>> from dask_s3vm.datasets import hide_labels, make_g2c
@@ -27,9 +27,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dask_s3vm.estimators import RLSC
-from dask_s3vm.estimators._rows import as_array, find_classes, plain_labels
+from dask_s3vm.estimators._rows import as_array, plain_labels
 from dask_s3vm.features.kernel_columns import all_rows
-from dask_s3vm.features.landmarks import plain_rows
+from dask_s3vm.features.landmarks import narrow_rows
+from dask_s3vm.labels import AUTO, Tally, find_classes
 
 __all__ = ["BASELINES", "ScoredSVC", "SupervisedClassifier", "TransductiveClassifier", "baseline"]
 
@@ -41,8 +42,8 @@ class _Wrapped(ClassifierMixin, BaseEstimator):
     ----------
     estimator : scikit-learn classifier
         Unfitted.
-    unlabeled : int, str or None, default=-1
-        Mark of unlabeled rows.
+    unlabeled : int, str or None, default="auto"
+        Mark of unlabeled rows; see the estimators of this package.
 
     Attributes
     ----------
@@ -54,7 +55,7 @@ class _Wrapped(ClassifierMixin, BaseEstimator):
     #: whether the estimator takes unlabeled rows, marked by -1
     _marks = False
 
-    def __init__(self, estimator: Any, unlabeled: Any = -1) -> None:
+    def __init__(self, estimator: Any, unlabeled: Any = AUTO) -> None:
         self.estimator = estimator
         self.unlabeled = unlabeled
 
@@ -67,7 +68,7 @@ class _Wrapped(ClassifierMixin, BaseEstimator):
         y : array of shape (n,), numpy or dask; `unlabeled` marks unlabeled rows
         """
         labels = plain_labels(y)
-        classes = find_classes(np.unique(labels), self.unlabeled, supervised=not self._marks)
+        classes = find_classes(Tally.of(labels), self.unlabeled, supervised=not self._marks)
         known = np.isin(labels, classes)
         rows = _in_memory(X)
         if rows.shape[0] != len(labels):
@@ -151,18 +152,18 @@ class ScoredSVC(SVC):
 
 def _in_memory(X: Any) -> Any:
     """Gather rows in this process, as an ndarray or csr_array."""
-    return plain_rows(all_rows(as_array(X)))
+    return narrow_rows(all_rows(as_array(X)))
 
 
-def _svm(unlabeled: Any = -1, **params: Any) -> Any:
+def _svm(unlabeled: Any = AUTO, **params: Any) -> Any:
     return SupervisedClassifier(SVC(**{"kernel": "linear"} | params), unlabeled)
 
 
-def _rlsc(unlabeled: Any = -1, **params: Any) -> Any:
+def _rlsc(unlabeled: Any = AUTO, **params: Any) -> Any:
     return RLSC(unlabeled=unlabeled, **params)
 
 
-def _self_training(unlabeled: Any = -1, threshold: float = 0.75, **params: Any) -> Any:
+def _self_training(unlabeled: Any = AUTO, threshold: float = 0.75, **params: Any) -> Any:
     base = ScoredSVC(**{"kernel": "linear"} | params)
     inner = SelfTrainingClassifier(base, threshold=threshold, max_iter=None)
     return _SelfTraining(inner, unlabeled)
@@ -185,7 +186,7 @@ class _SelfTraining(TransductiveClassifier):
 
 
 def _graph(kind: Any) -> Callable[..., Any]:
-    def make(unlabeled: Any = -1, **params: Any) -> Any:
+    def make(unlabeled: Any = AUTO, **params: Any) -> Any:
         # seven neighbors: the row itself and six others
         given = {"kernel": "knn", "n_neighbors": 7, "max_iter": 1000} | params
         return TransductiveClassifier(kind(**given), unlabeled)

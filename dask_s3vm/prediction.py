@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 import dask
 import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 
 from dask_s3vm import _config
+from dask_s3vm.engine.containers import plain_rows
+from dask_s3vm.frames import is_pandas_frame, like_frame, rows_for
+from dask_s3vm.kernels.rows import check_finite
 
 if TYPE_CHECKING:
     from dask_s3vm.features import KernelMap
@@ -34,12 +38,13 @@ class LinearOutputs:
 
         Parameters
         ----------
-        X : array of shape (n, d): numpy, scipy.sparse, sparse, or dask
+        X : array of shape (n, d): numpy, scipy.sparse, sparse, or dask; or a frame
+            Columns of a frame are put in the order of training; other names are an error.
 
         Returns
         -------
         array of shape (n,) for one row of weights (two classes: positive for `classes_[1]`), (n, k)
-        for more. A dask array, not yet computed, if X is one.
+        for more. A dask array, not yet computed, if X is lazy.
         """
         X = self._rows_to_predict(X)
         model = (self.coef_, self.intercept_, getattr(self, "kernel_map_", None))
@@ -57,6 +62,11 @@ class LinearOutputs:
 
     def _rows_to_predict(self, X: Any) -> Any:
         """Check the rows to predict; rechunk a dask array to whole rows."""
+        X = rows_for(self, X)
+        if is_pandas_frame(X):
+            X = X.to_numpy(dtype=np.float64, na_value=np.nan)
+        if not isinstance(X, da.Array):
+            X = checked_rows(X)
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has shape {X.shape}, but {type(self).__name__} was trained on "
@@ -71,18 +81,22 @@ class LinearClasses(LinearOutputs):
     classes_: np.ndarray
 
     def predict(self, X: Any) -> Any:
-        """Return the class of each row, (n,), lazy if X is a dask array."""
+        """Return the class of each row, (n,), lazy if X is.
+
+        For a DataFrame of pandas or dask it is a series with the index of X.
+        """
         outputs = self.decision_function(X)
         if not isinstance(outputs, da.Array):
-            return classes_of(outputs, self.classes_)
+            return like_frame(classes_of(outputs, self.classes_), X)
         more = {"drop_axis": 1} if outputs.ndim == 2 else {}
-        return outputs.map_blocks(
+        classes = outputs.map_blocks(
             classes_of,
             classes=self.classes_,
             dtype=self.classes_.dtype,
             meta=self.classes_[:0],
             **more,
         )
+        return like_frame(classes, X)
 
 
 class Predictor(LinearClasses):
@@ -120,7 +134,39 @@ def _outputs(X: Any, model: Model, threads: int) -> np.ndarray:
     return kernel_map.product(X, weights, threads) + bias
 
 
-def _outputs_of_block(block: Any, model: Model) -> np.ndarray:
-    if hasattr(block, "to_scipy_sparse"):
-        block = block.to_scipy_sparse()
-    return _outputs(block, model, threads=1)
+def _outputs_of_block(block: Any, model: Model, block_info: Any = None) -> np.ndarray:
+    return _outputs(checked_rows(block, _first_row(block_info)), model, threads=1)
+
+
+def _first_row(block_info: Any) -> int | None:
+    """Number of the first row of a block; None if dask does not know the sizes of chunks."""
+    start = block_info[0]["array-location"][0][0] if block_info else None
+    return None if start is None or np.isnan(start) else int(start)
+
+
+def checked_rows(block: Any, start: int | None = 0) -> Any:
+    """Return rows to predict as an ndarray or csr_array; refuse NaN, infinity and masks.
+
+    `start` is the number of the first row, None if unknown: rows are then counted in the block.
+    """
+    rows = plain_rows(block)
+    if rows.dtype.kind not in "fiub":
+        raise TypeError(f"X has dtype {rows.dtype}; wanted real numbers")
+    try:
+        check_finite(rows.data if sp.issparse(rows) else rows)
+    except ValueError as error:
+        raise ValueError(f"{error}: {_bad_rows(rows, start)}") from None
+    return rows
+
+
+def _bad_rows(rows: Any, start: int | None) -> str:
+    """Name the rows with NaN or infinity."""
+    if sp.issparse(rows):
+        bad = np.searchsorted(rows.indptr, np.flatnonzero(~np.isfinite(rows.data)), "right") - 1
+        bad = np.unique(bad)
+    else:
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    named = ", ".join(str(int(row) + (start or 0)) for row in bad[:5])
+    more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
+    place = " of a block" if start is None else ""
+    return f"row{'s' if len(bad) > 1 else ''} {named}{more}{place} (from 0)"

@@ -8,7 +8,7 @@ python examples/kdd99.py --rows 100000                          # no file: gener
 
 1000 labels are drawn at random and all others are hidden; the error is measured on all rows.
 Sindhwani and Keerthi (Table 1.5, full set): SVM 0.29 %, TSVM 0.48 %, DA 0.22 %. From a shell:
-dask-s3vm train kddcup.data.gz --format kdd99 --label-rows 1000 --method tsvm
+dask-s3vm train kddcup.data.gz --format kdd99 --hide-all-but 1000 --method tsvm
 """
 
 import sys
@@ -18,8 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from compare import compare_methods, parse
 
-from dask_s3vm.datasets import make_intrusion
-from dask_s3vm.io import read_kdd99
+from dask_s3vm.datasets import make_intrusion, read_kdd99
 
 
 def read(args):

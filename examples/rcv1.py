@@ -16,8 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from compare import compare_methods, parse
 
-from dask_s3vm.datasets import make_text
-from dask_s3vm.io import fetch_rcv1, read_rcv1
+from dask_s3vm.datasets import fetch_rcv1, make_text, read_rcv1
 
 
 def read(args):

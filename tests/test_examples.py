@@ -85,7 +85,7 @@ def test_out_of_core_runs_at_a_tiny_size(run):
 
 
 def test_kdd99_from_raw_files(run, tmp_path, scheduler):
-    from dask_s3vm.io.kdd99 import COLUMNS
+    from dask_s3vm.datasets._kdd99 import COLUMNS
 
     rng = np.random.default_rng(0)
     for name in ("a.gz", "b.gz"):

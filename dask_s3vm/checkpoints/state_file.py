@@ -4,17 +4,16 @@ One uncompressed ``.npz`` archive: a JSON header, and the arrays of the state be
 """
 
 import json
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dask_s3vm.checkpoints.identity import Identity, differences
 from dask_s3vm.exceptions import CheckpointError
-from dask_s3vm.io.archive import BROKEN, open_arrays, write_atomically
+from dask_s3vm.io.archive import BROKEN, open_arrays
 from dask_s3vm.io.encoding import decode, encode
+from dask_s3vm.io.store import Url, check_writable, exists, join_url, make_folder, remove, replacing
 from dask_s3vm.methods.run import Checkpoint, Saved, Snapshot, from_fields, to_fields
 
 _NAME = "fit.npz"
@@ -27,9 +26,24 @@ _LARGEST_HEADER = 256 << 20
 _PARTS = {"states": dict, "history": list, "rounds": int}
 
 
-def holds_state(directory: str | os.PathLike[str]) -> bool:
+def holds_state(directory: Url) -> bool:
     """Whether there is a state in a directory that a fit could resume from."""
-    return (Path(directory) / _NAME).is_file()
+    return exists(join_url(directory, _NAME))
+
+
+def check_directory(directory: Url) -> None:
+    """Refuse a directory that no state could be written to; make it if it is not there.
+
+    Raises
+    ------
+    ValueError
+        With the directory, and what is wanted.
+    """
+    try:
+        make_folder(directory)
+        check_writable(join_url(directory, _NAME))
+    except (ValueError, OSError) as error:
+        raise ValueError(f"checkpoint: {error}") from error
 
 
 class FileCheckpoint(Checkpoint):
@@ -39,7 +53,7 @@ class FileCheckpoint(Checkpoint):
 
     Parameters
     ----------
-    directory : where; it is made if it is not there.
+    directory : its path or URL; it is made if it is not there.
     identity : what the fit is a fit of.
     interval : least seconds between two states that are written.
 
@@ -49,11 +63,9 @@ class FileCheckpoint(Checkpoint):
         If there is a state of something else, or one that cannot be read.
     """
 
-    def __init__(
-        self, directory: str | os.PathLike[str], identity: Identity, interval: float = 5.0
-    ) -> None:
+    def __init__(self, directory: Url, identity: Identity, interval: float = 5.0) -> None:
         super().__init__(interval)
-        self._directory = Path(directory)
+        self._directory = directory
         self._identity = identity
         saved = read_state(self._directory, identity)
         if saved is not None:
@@ -85,7 +97,7 @@ class FileCheckpoint(Checkpoint):
         self._charge(began)
 
 
-def write_state(directory: Path, identity: Identity, snapshot: Snapshot) -> None:
+def write_state(directory: Url, identity: Identity, snapshot: Snapshot) -> None:
     """Write a state in the place of the last one."""
     arrays: dict[str, np.ndarray] = {}
     header = {
@@ -95,12 +107,12 @@ def write_state(directory: Path, identity: Identity, snapshot: Snapshot) -> None
         "state": encode(to_fields(snapshot), "state", arrays),
     }
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
-    directory.mkdir(parents=True, exist_ok=True)
-    with write_atomically(directory / _NAME) as stream:
+    make_folder(directory)
+    with replacing(join_url(directory, _NAME)) as stream:
         np.savez(stream, **{_HEADER: text}, **arrays)  # type: ignore[arg-type]
 
 
-def read_state(directory: Path, identity: Identity) -> Snapshot | None:
+def read_state(directory: Url, identity: Identity) -> Snapshot | None:
     """Read the state of a fit; None if there is none.
 
     Raises
@@ -108,8 +120,8 @@ def read_state(directory: Path, identity: Identity) -> Snapshot | None:
     CheckpointError
         If the file is damaged, or belongs to another fit.
     """
-    path = directory / _NAME
-    if not path.is_file():
+    path = join_url(directory, _NAME)
+    if not exists(path):
         return None
     try:
         with open_arrays(path, {_HEADER: _LARGEST_HEADER}) as arrays:
@@ -119,7 +131,7 @@ def read_state(directory: Path, identity: Identity) -> Snapshot | None:
             other = differences(there, identity)
             if other:
                 raise CheckpointError(
-                    str(path),
+                    path,
                     "is the state of another fit: "
                     + "; ".join(other[:5])
                     + ("; ..." if len(other) > 5 else "")
@@ -129,12 +141,12 @@ def read_state(directory: Path, identity: Identity) -> Snapshot | None:
     except CheckpointError:
         raise
     except BROKEN as error:
-        raise CheckpointError(str(path), f"cannot be read: {error!r}") from error
+        raise CheckpointError(path, f"cannot be read: {error!r}") from error
 
 
-def remove_state(directory: Path) -> None:
+def remove_state(directory: Url) -> None:
     """Remove the state; the directory stays."""
-    (directory / _NAME).unlink(missing_ok=True)
+    remove(join_url(directory, _NAME))
 
 
 def _check_header(header: Any) -> None:

@@ -1,12 +1,17 @@
 """`dask-s3vm bench`: measurements as ratios within one run; see `dask_s3vm.bench`."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from dask_s3vm.cli.output import show
+from dask_s3vm.cli.options import json_option
+from dask_s3vm.cli.output import show, show_tables
 
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+def _with_default(*names: str, **more: Any) -> Any:
+    """Decorate a command with an option whose help shows its default."""
+    return click.option(*names, show_default=True, **more)
 
 
 @click.group()
@@ -15,44 +20,29 @@ def bench() -> None:
 
 
 @bench.command()
-@click.option(
-    "--rows",
-    type=int,
-    multiple=True,
-    default=(20_000, 200_000, 800_000),
-    show_default=True,
-    help="Number of rows; repeatable.",
+@_with_default(
+    "--rows", multiple=True, default=(20_000, 200_000, 800_000), help="Number of rows; repeatable."
 )
-@click.option("--repeat", type=int, default=12, show_default=True, help="Runs; the best counts.")
-@click.option(
+@_with_default("--repeat", default=12, help="Runs; the best counts.")
+@_with_default(
     "--dtype",
     type=click.Choice(["float32", "float64"]),
     default="float64",
-    show_default=True,
     help="Type of the values.",
 )
-@_as_json
+@json_option
 def rounds(rows: tuple[int, ...], repeat: int, dtype: str, as_json: bool) -> None:
     """Time a Gram product X^T (X p) of text-like rows in every engine."""
     from dask_s3vm.bench.methods import measure_rounds
 
-    for n_rows in rows:
-        show(measure_rounds(n_rows, repeat, dtype), as_json)
-        click.echo()
+    show_tables({f"{n:,} rows": measure_rounds(n, repeat, dtype) for n in rows}, as_json)
 
 
 @bench.command()
-@click.option("--rows", type=int, default=200_000, show_default=True, help="Number of rows.")
-@click.option(
-    "--workers",
-    type=int,
-    multiple=True,
-    default=(1, 2, 4),
-    show_default=True,
-    help="Number of workers; repeatable.",
-)
-@click.option("--repeat", type=int, default=12, show_default=True, help="Runs; the best counts.")
-@_as_json
+@_with_default("--rows", default=200_000, help="Number of rows.")
+@_with_default("--workers", multiple=True, default=(1, 2, 4), help="Number of workers; repeatable.")
+@_with_default("--repeat", default=12, help="Runs; the best counts.")
+@json_option
 def formula(rows: int, workers: tuple[int, ...], repeat: int, as_json: bool) -> None:
     """Compare the time of a round on W workers with its prediction.
 
@@ -66,26 +56,18 @@ def formula(rows: int, workers: tuple[int, ...], repeat: int, as_json: bool) -> 
 def _semi_supervised(method: str) -> click.Command:
     """Make the command that measures one semi-supervised method."""
 
-    @click.option(
+    @_with_default(
         "--data",
         type=click.Choice(["text", "intrusion"]),
         default="text",
-        show_default=True,
         help="Kind of generated rows.",
     )
-    @click.option(
-        "--rows",
-        type=int,
-        multiple=True,
-        default=(20_000, 200_000),
-        show_default=True,
-        help="Number of rows; repeatable.",
+    @_with_default(
+        "--rows", multiple=True, default=(20_000, 200_000), help="Number of rows; repeatable."
     )
-    @click.option(
-        "--labels", type=int, default=1000, show_default=True, help="Number of labeled rows."
-    )
-    @click.option("--lam", type=float, default=1e-3, show_default=True, help="Regularization.")
-    @_as_json
+    @_with_default("--labels", default=1000, help="Number of labeled rows.")
+    @_with_default("--lam", default=1e-3, help="Regularization.")
+    @json_option
     def run(data: str, rows: tuple[int, ...], labels: int, lam: float, as_json: bool) -> None:
         from dask_s3vm.bench.methods import measure_transductive
 
@@ -102,26 +84,14 @@ qn = _semi_supervised("qn")
 
 
 @bench.command()
-@click.option(
-    "--rows",
-    type=int,
-    multiple=True,
-    default=(23_000, 200_000),
-    show_default=True,
-    help="Number of rows; repeatable.",
+@_with_default(
+    "--rows", multiple=True, default=(23_000, 200_000), help="Number of rows; repeatable."
 )
-@click.option(
-    "--lam",
-    type=float,
-    multiple=True,
-    default=(1e-3, 1e-4, 1e-5),
-    show_default=True,
-    help="Regularization; repeatable.",
+@_with_default(
+    "--lam", multiple=True, default=(1e-3, 1e-4, 1e-5), help="Regularization; repeatable."
 )
-@click.option(
-    "--gap", type=float, default=1e-6, show_default=True, help="Relative gap of the objective."
-)
-@_as_json
+@_with_default("--gap", default=1e-6, help="Relative gap of the objective.")
+@json_option
 def l2svm(rows: tuple[int, ...], lam: tuple[float, ...], gap: float, as_json: bool) -> None:
     """Time L2SVM and liblinear to a gap of the objective.
 
@@ -129,30 +99,25 @@ def l2svm(rows: tuple[int, ...], lam: tuple[float, ...], gap: float, as_json: bo
     """
     from dask_s3vm.bench.methods import measure_l2svm
 
-    for n_rows in rows:
-        show(measure_l2svm(n_rows, lam, gap), as_json)
-        click.echo()
+    show_tables({f"{n:,} rows": measure_l2svm(n, lam, gap) for n in rows}, as_json)
 
 
 @bench.command()
-@click.option("--rows", type=int, default=20_000, show_default=True, help="Number of rows.")
-@click.option(
-    "--steps", type=int, default=300, show_default=True, help="Steps with and without safety."
-)
-@_as_json
+@_with_default("--rows", default=20_000, help="Number of rows.")
+@_with_default("--steps", default=300, help="Steps with and without safety.")
+@json_option
 def safety(rows: int, steps: int, as_json: bool) -> None:
     """Measure the cost of fault tolerance and the time of a recovery."""
     from dask_s3vm.bench.safety import measure_overhead, measure_recovery
 
-    show(measure_overhead(rows, steps), as_json)
-    click.echo()
-    show(measure_recovery(5 * rows), as_json)
+    tables = {"overhead": measure_overhead(rows, steps), "recovery": measure_recovery(5 * rows)}
+    show_tables(tables, as_json)
 
 
 @bench.command()
-@click.option("--fits", type=int, default=200, show_default=True, help="Number of fits.")
-@click.option("--rows", type=int, default=5_000, show_default=True, help="Number of rows.")
-@_as_json
+@_with_default("--fits", default=200, help="Number of fits.")
+@_with_default("--rows", default=5_000, help="Number of rows.")
+@json_option
 def soak(fits: int, rows: int, as_json: bool) -> None:
     """Measure the memory of a cluster over many fits."""
     from dask_s3vm.bench.search import measure_soak
@@ -166,29 +131,17 @@ def soak(fits: int, rows: int, as_json: bool) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="An .npz file with X and y [default: generated rows like digits].",
 )
-@click.option(
-    "--pair", type=int, nargs=2, default=(3, 8), show_default=True, help="Two classes of --data."
+@_with_default("--pair", type=int, nargs=2, default=(3, 8), help="Two classes of --data.")
+@_with_default("--rows", default=766, help="Maximum number of rows.")
+@_with_default("--labels", default=50, help="Number of labeled rows.")
+@_with_default(
+    "--method", multiple=True, default=("s2rlsc", "da"), help="Method to tune; repeatable."
 )
-@click.option("--rows", type=int, default=766, show_default=True, help="Maximum number of rows.")
-@click.option("--labels", type=int, default=50, show_default=True, help="Number of labeled rows.")
-@click.option(
-    "--method",
-    multiple=True,
-    default=("s2rlsc", "da"),
-    show_default=True,
-    help="Method to tune; repeatable.",
-)
-@click.option("--lams", type=int, default=21, show_default=True, help="Number of values of lam.")
-@click.option("--folds", type=int, default=5, show_default=True, help="Number of folds.")
-@click.option(
-    "--workers",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Worker processes for the shared search; 0: threads.",
-)
+@_with_default("--lams", default=21, help="Number of values of lam.")
+@_with_default("--folds", default=5, help="Number of folds.")
+@_with_default("--workers", default=0, help="Worker processes for the shared search; 0: threads.")
 @click.option("--cold", is_flag=True, help="Also run the shared search without seeds.")
-@_as_json
+@json_option
 def search(
     data: Path | None,
     pair: tuple[int, int],

@@ -8,7 +8,7 @@ import contextlib
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from dask_s3vm import _config
-from dask_s3vm.cli.options import add_options
+from dask_s3vm.cli.options import add_options, names_of, option
 from dask_s3vm.cli.stopping import Unreachable
 
 
@@ -54,26 +54,33 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     The names of the options of TLS are those of `dask scheduler`.
     """
     certificate = click.Path(exists=True, dir_okay=False, readable=True)
+    tls = ("scheduler", ())  # in --help-all
     options = [
-        click.option("--scheduler", metavar="ADDR", help="Address of the dask scheduler to use."),
-        click.option("--scheduler-file", type=click.Path(dir_okay=False),
-                     help="File that the dask scheduler has written its address to."),
-        click.option("--nworkers", type=click.IntRange(0),
-                     help="Number of worker processes to start on this machine "
-                          "[default: 0, threads of this process]."),
-        click.option("--nthreads", type=click.IntRange(1),
-                     help="Threads per process [default: the cores, divided by the processes]."),
-        click.option("--memory-limit", default="auto",
-                     help="Memory per local worker [default: auto, as in dask]."),
-        click.option("--tls-ca-file", type=certificate,
-                     help="Certificate authority to trust (PEM); see cluster/README.md "
-                          "[default: distributed.comm.tls in dask's configuration]."),
-        click.option("--tls-cert", type=certificate,
-                     help="Certificate of this program (PEM) [default: as --tls-ca-file]."),
-        click.option("--tls-key", type=certificate,
-                     help="Private key of --tls-cert (PEM) [default: as --tls-ca-file]."),
+        option("--scheduler", group="cluster", metavar="ADDR",
+               help="Address of the dask scheduler to use."),
+        option("--scheduler-file", type=click.Path(dir_okay=False), group="cluster", metavar="FILE",
+               help="File that the dask scheduler has written its address to."),
+        option("--nworkers", type=click.IntRange(0), group="cluster", metavar="N",
+               shown="0, threads of this process",
+               help="Number of worker processes to start on this machine."),
+        option("--nthreads", type=click.IntRange(1), group="cluster", metavar="N",
+               help="Threads per process.", shown="the cores, divided by the processes"),
+        option("--memory-limit", default="auto", group="cluster", metavar="BYTES",
+               help="Memory per local worker, for example 4GiB.", shown="auto, as in dask"),
+        option("--tls-ca-file", type=certificate, group="cluster", topic=tls,
+               shown="distributed.comm.tls in dask's configuration",
+               help="Certificate authority to trust (PEM); see cluster/README.md."),
+        option("--tls-cert", type=certificate, group="cluster", topic=tls,
+               help="Certificate of this program (PEM).", shown="as --tls-ca-file"),
+        option("--tls-key", type=certificate, group="cluster", topic=tls,
+               help="Private key of --tls-cert (PEM).", shown="as --tls-ca-file"),
     ]  # fmt: skip
     return add_options(command, options)
+
+
+def cluster_of(chosen: Mapping[str, Any]) -> "ClusterOptions":
+    """Return the values of `cluster_options` among those of a command."""
+    return ClusterOptions(**{name: chosen[name] for name in names_of(cluster_options)})
 
 
 @contextlib.contextmanager
@@ -235,9 +242,8 @@ def refusal(security: Any, role: str = "client") -> str | None:
     A TLS handshake in memory, whose other side has the same files: what it finds wrong (expired,
     not yet valid, from another authority, for another purpose), any peer would find.
     """
-    tls = security.get_tls_config_for_role(role)
-    server = security._get_tls_context(tls, ssl.Purpose.CLIENT_AUTH)
-    client = security._get_tls_context(tls, ssl.Purpose.SERVER_AUTH)
+    server = security.get_listen_args(role)["ssl_context"]
+    client = security.get_connection_args(role)["ssl_context"]
     if role == "client":  # a client's certificate need not be valid for a server
         client.verify_mode = ssl.CERT_NONE
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()

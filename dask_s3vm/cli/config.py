@@ -1,37 +1,36 @@
 """`--config FILE`: options of a command from a TOML file, and the file that repeats a run.
 
-Keys are the names of options, with - or _, at the top level or in the table of their group. Paths
-are relative to the file. An unknown key or a wrong value is an error: a run that ignored a
-misspelled key would not be the intended one.
+Keys are the names of options, with - or _, at the top level or in the table of their group. A value
+is what would be typed on the command line; the file becomes click's `default_map`. Paths are
+relative to the file. An unknown key or a wrong value is an error: a run that ignored a misspelled
+key would not be the intended one.
 """
 
 import difflib
 import json
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from dask_s3vm.cli.options import Place, is_local
+from dask_s3vm.cli.options import GROUPS, Place, add_options, option
 
-#: Groups of options: table -> decorator that adds the options to a command.
-Groups = Mapping[str, Callable[..., Any]]
+#: Options that a file cannot have.
+_NOT_HERE = ("config", "print-config", "log-level", "help", "help-all")
 
-#: Click type -> TOML types that it accepts, and their description.
-_KINDS: tuple[tuple[type, tuple[type, ...], str], ...] = (
-    (click.types.BoolParamType, (bool,), "true or false"),
-    (click.types.IntParamType, (int,), "a whole number"),
-    (click.types.FloatParamType, (int, float), "a number"),
-    (click.Choice, (str,), "a text"),
-    (click.Path, (str,), "a path as text"),
-    (click.types.StringParamType, (str, int), "a text"),
-)
-#: TOML type -> its name in error messages.
-_NAMES = {str: "text", int: "whole number", float: "number", list: "list", bool: "truth value"}
+
+def config_options(command: Any) -> Any:
+    """Add --config and --print-config."""
+    options = [
+        option("--config", group="run", is_eager=True, expose_value=False, callback=_read_config,
+               metavar="FILE",
+               help="Take options from a TOML file; those of the command line win."),
+        option("--print-config", is_flag=True, group="run",
+               help="Print the options as such a file, and stop."),
+    ]  # fmt: skip
+    return add_options(command, options)
 
 
 def key_of(parameter: click.Parameter) -> str:
@@ -39,71 +38,39 @@ def key_of(parameter: click.Parameter) -> str:
     return max(parameter.opts, key=len).lstrip("-").replace("_", "-")
 
 
-def names_of(add_options: Callable[..., Any]) -> list[str]:
-    """Return the Python names of the options that a decorator adds."""
-    return [str(parameter.name) for parameter in _parameters_of(add_options)]
-
-
-def _parameters_of(add_options: Callable[..., Any]) -> list[click.Parameter]:
-    command = click.command()(add_options(lambda **given: None))
-    return command.params
-
-
-def with_config(
-    ctx: click.Context, given: Mapping[str, Any], groups: Groups, excluded: tuple[str, ...]
-) -> dict[str, Any]:
-    """Return the values of all parameters: those of the command line, then those of the file.
-
-    Parameters
-    ----------
-    ctx : click.Context
-        Of the command; knows which options are on the command line.
-    given : dict
-        Values of all parameters; `config` is the path of the file, or None.
-    groups : dict
-        Tables of the file.
-    excluded : tuple of str
-        Parameters that a file cannot set.
-    """
-    chosen = dict(given)
-    path = given["config"]
+def _read_config(ctx: click.Context, param: click.Parameter, path: str | None) -> None:
+    """Make the entries of a file the defaults of a command."""
     if path is None:
-        return chosen
-    known = {key_of(p): p for p in ctx.command.get_params(ctx) if p.name not in excluded}
-    for key, value in _entries(path, known, groups):
+        return
+    params = {key_of(one): one for one in ctx.command.get_params(ctx)}
+    known = {key: one for key, one in params.items() if key not in _NOT_HERE}
+    ctx.default_map = {}
+    for key, value in _entries(path, known):
         parameter = known[key]
-        name = str(parameter.name)
-        found = _value(ctx, path, key, value, parameter)  # checked even if it is not used
-        typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if not typed or given[name] == ():
-            chosen[name] = found
-    return chosen
+        found = _typed(value, parameter, os.path.dirname(path))
+        try:  # checked even if the command line has another value
+            parameter.type_cast_value(ctx, found)
+        except click.BadParameter as error:
+            raise click.UsageError(f"{path}: {key} = {value!r}: {error.message}") from None
+        ctx.default_map[str(parameter.name)] = found
 
 
-def _entries(
-    path: str, known: Mapping[str, click.Parameter], groups: Groups
-) -> Iterator[tuple[str, Any]]:
+def _entries(path: str, known: Mapping[str, click.Parameter]) -> Iterator[tuple[str, Any]]:
     """Yield (key, value) of a file in order; unknown, misplaced and repeated keys are refused."""
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{path} is not a TOML file: {error}") from None
-    except OSError as error:
-        raise click.UsageError(f"cannot read {path}: {error.strerror}") from None
-    homes = {key_of(p): table for table, add in groups.items() for p in _parameters_of(add)}
     seen: dict[str, str] = {}
-    for table, inside in content.items():
-        entries = inside.items() if isinstance(inside, dict) else [(table, inside)]
-        if isinstance(inside, dict) and table not in groups:
-            raise click.UsageError(f"{path}: table [{table}] is not known{_near(table, groups)}")
-        for raw, value in entries:
-            where = f"[{table}] {raw}" if isinstance(inside, dict) else raw
-            key = raw.replace("_", "-")
+    for table, inside in _content(path).items():
+        is_table = isinstance(inside, dict)
+        if is_table and table not in GROUPS:
+            raise click.UsageError(f"{path}: table [{table}] is not known{_near(table, GROUPS)}")
+        for raw, value in inside.items() if is_table else [(table, inside)]:
+            where, key = f"[{table}] {raw}" if is_table else raw, raw.replace("_", "-")
             if key not in known:
-                raise click.UsageError(f"{path}: key {where!r} is not known{_near(key, known)}")
-            if isinstance(inside, dict) and homes.get(key, table) != table:
+                shown = [name for name, one in known.items() if not getattr(one, "hidden", False)]
+                raise click.UsageError(f"{path}: key {where!r} is not known{_near(key, shown)}")
+            home = getattr(known[key], "group", "data")
+            if is_table and home != table and not getattr(known[key], "hidden", False):
                 raise click.UsageError(
-                    f"{path}: key {where!r} belongs in table [{homes[key]}], or at the top level"
+                    f"{path}: key {where!r} belongs in table [{home}], or at the top level"
                 )
             if key in seen:
                 raise click.UsageError(f"{path}: keys {seen[key]!r} and {where!r} are the same")
@@ -111,81 +78,60 @@ def _entries(
             yield key, value
 
 
-def _near(word: str, known: Mapping[str, Any]) -> str:
-    """Suggest the known name that is most like a word; list all of them if none is."""
-    known = {name: one for name, one in known.items() if not getattr(one, "hidden", False)}
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(sorted(known))}"
+def _content(path: str) -> dict[str, Any]:
+    from dask_s3vm.io.store import open_input
 
-
-def _value(ctx: click.Context, path: str, key: str, value: Any, parameter: click.Parameter) -> Any:
-    """Check the TOML type of a value, and convert it."""
-    several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
-    items = value if several and isinstance(value, list) else [value]
-    found = [_one_value(ctx, path, key, item, parameter) for item in items]
-    return tuple(found) if several else found[0]
-
-
-def _one_value(
-    ctx: click.Context, path: str, key: str, value: Any, parameter: click.Parameter
-) -> Any:
-    kinds, wanted = _wanted(parameter.type)
-    right = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
-    if not right:
-        kind = _NAMES.get(type(value), type(value).__name__)
-        raise click.UsageError(f"{path}: {key} = {value!r} is a {kind}, wanted {wanted}")
     try:
-        found = parameter.type.convert(value, parameter, ctx)
-    except click.BadParameter as error:
-        raise click.UsageError(f"{path}: {key} = {value!r}: {error.message}") from None
-    if isinstance(parameter.type, Place | click.Path) and is_local(found):
-        return os.path.join(os.path.dirname(os.path.abspath(path)), found)
-    return found
+        with open_input(path) as stream:
+            return tomllib.load(stream)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{path} is not a TOML file: {error}") from None
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"cannot read {path}: {error}") from None
 
 
-def _wanted(kind: click.ParamType) -> tuple[tuple[type, ...], str]:
-    """Return the TOML types that an option accepts, and their description."""
-    own = getattr(kind, "toml", None)
-    if own is not None:
-        return own, " or ".join(_NAMES[one] for one in own)
-    for known, kinds, words in _KINDS:
-        if isinstance(kind, known):
-            return kinds, words
-    raise AssertionError(f"no rule for options of type {kind!r}")
+def _near(word: str, known: Iterable[str]) -> str:
+    """Suggest the known name that is most like a word; list all of them if none is."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
 
 
-def effective(
-    ctx: click.Context, chosen: Mapping[str, Any], groups: Groups, excluded: tuple[str, ...]
-) -> dict[str, dict[str, Any]]:
-    """Return the tables of a file that repeats a run, with absolute paths.
+def _typed(value: Any, parameter: click.Parameter, folder: str) -> Any:
+    """Return a TOML value as it would be typed."""
+    several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+    items = value if isinstance(value, list) else [value]
+    words = [str(one).lower() if isinstance(one, bool) else str(one) for one in items]
+    if isinstance(parameter.type, Place | click.Path):
+        words = [word if "://" in word else os.path.join(folder, word) for word in words]
+    return words if several else ",".join(words)
+
+
+def effective(ctx: click.Context, excluded: Iterable[str]) -> str:
+    """Return the text of a file that repeats a run, with absolute paths.
 
     Parameters
     ----------
-    ctx, groups
-        See `with_config`.
-    chosen : dict
-        Values of all parameters.
-    excluded : tuple of str
+    ctx : click.Context
+        Of the command.
+    excluded : iterable of str
         Parameters that are not written.
     """
-    known = {str(p.name): p for p in ctx.command.get_params(ctx)}
-    tables: dict[str, dict[str, Any]] = {}
-    for table, add in groups.items():
-        names = [name for name in names_of(add) if name not in excluded]
-        entries = {
-            key_of(known[name]): _absolute(chosen[name], known[name].type)
-            for name in names
-            if chosen[name] is not None and chosen[name] != ()
-        }
-        if entries:
-            tables[table] = entries
-    return tables
+    tables: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
+    for one in ctx.command.get_params(ctx):
+        value = ctx.params.get(str(one.name))
+        if value not in (None, ()) and key_of(one) not in _NOT_HERE and one.name not in excluded:
+            table = tables[getattr(one, "group", "data")]
+            table[key_of(one)] = _absolute(value, one.type)
+    return to_toml({group: entries for group, entries in tables.items() if entries})
 
 
 def _absolute(value: Any, kind: click.ParamType) -> Any:
     if isinstance(value, tuple):
         return [_absolute(item, kind) for item in value]
-    if isinstance(kind, Place | click.Path) and is_local(value):
+    if isinstance(value, dict):
+        return ",".join(f"{label}={number!r}" for label, number in value.items())
+    if isinstance(kind, Place | click.Path) and "://" not in value:
         return os.path.abspath(value)
     return value
 

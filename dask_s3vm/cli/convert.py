@@ -1,91 +1,106 @@
 """`dask-s3vm convert`: convert data files to another format, in parallel."""
 
 import time
-from dataclasses import fields
 from typing import Any
 
 import click
 
-from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
-from dask_s3vm.cli.data import data_options, read_rows
+from dask_s3vm.cli.cluster import cluster_of, cluster_options, running_on
+from dask_s3vm.cli.data import data_options, read_rows, reading_options
+from dask_s3vm.cli.labels import check_label_options, check_length
+from dask_s3vm.cli.options import (
+    GroupedCommand,
+    json_option,
+    label_place_options,
+    option,
+    quiet_option,
+)
 from dask_s3vm.cli.output import ProgressLine, show
-from dask_s3vm.cli.stopping import format_errors, resumable
-from dask_s3vm.io.formats import format_of, options_of, write_data
-from dask_s3vm.io.store import split_target
+from dask_s3vm.cli.stopping import format_errors
+from dask_s3vm.io.formats import format_of, options_of, reading_format, write_data
+from dask_s3vm.io.label_files import read_labels
+from dask_s3vm.io.store import exists
 
 #: Default size of a block of text: its binary form, about half of it, suits a record batch.
 _BLOCKSIZE = "64 MiB"
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("data", nargs=-1, required=True)
 @click.argument("output")
-@click.option(
+@option(
     "--to",
     "to_format",
     metavar="FORMAT",
-    help="Format of OUTPUT [default: from the file name].",
+    group="run",
+    shown="from the file name",
+    help="Format of OUTPUT.",
 )
-@click.option(
+@option("--overwrite", is_flag=True, group="run", help="Replace OUTPUT if it exists.")
+@data_options
+@label_place_options
+@option(
     "--known-labels",
     metavar="A,B,...",
-    help="Labels that may occur; any other label is an error [default: all].",
+    group="labels",
+    shown="all",
+    help="Labels that may occur; any other label is an error.",
 )
-@click.option(
+@option(
     "--unlabeled",
-    help="Label for rows without one: for null labels that are read, or for all rows of svmlight "
-    "text that is written without labels.",
+    group="labels",
+    metavar="MARK",
+    help="Label for rows without one: for missing labels that are read, or for all rows of "
+    "svmlight text that is written without labels.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace OUTPUT if it exists.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
-@data_options
+@json_option
+@quiet_option
 @cluster_options
 def convert(
     data: tuple[str, ...],
     output: str,
     to_format: str | None,
+    overwrite: bool,
     known_labels: str | None,
     unlabeled: str | None,
-    overwrite: bool,
     as_json: bool,
     quiet: bool,
-    **given: Any,
+    **chosen: Any,
 ) -> None:
     """Write the rows of DATA (files, globs, folders) to OUTPUT, in another format.
 
     If OUTPUT ends with a slash it is a folder with one file per block. OUTPUT appears when it is
-    complete. After an interruption, the same command resumes: finished parts are saved in
-    .OUTPUT.partial next to OUTPUT.
+    complete.
     """
     began = time.perf_counter()
-    where = {field.name: given.pop(field.name) for field in fields(ClusterOptions)}
-    stopping = resumable(lambda: True, "run the same command again to resume")
-    with format_errors(), stopping, ProgressLine("converting", quiet) as progress:
+    check_label_options(chosen)
+    with format_errors(), ProgressLine("converting", quiet) as progress:
         target = format_of(output.rstrip("/"), to_format)
-        home, name = split_target(output)
-        if home.exists(name) and not overwrite:
+        if exists(output.rstrip("/")) and not overwrite:
             raise FileExistsError(f"{output} exists already; add --overwrite to replace it")
-        source = format_of(list(data), given.get("format"))
+        source = reading_format(list(data), chosen["format"])
         reading, writing = _own_options(source, target, known_labels, unlabeled)
+        mark = reading.pop("unlabeled", None)
         if "blocksize" in options_of(source.load("reader")):
-            given["blocksize"] = given["blocksize"] or _BLOCKSIZE
-        with running_on(ClusterOptions(**where)):
-            X, y = read_rows(data, **given, **reading)
+            reading["blocksize"] = chosen["blocksize"] or _BLOCKSIZE
+        with running_on(cluster_of(chosen)):
+            options = reading_options(chosen) | reading
+            X, y = read_rows(data, options, labels=not chosen["labels"], unlabeled=mark)
+            if chosen["labels"]:
+                y = read_labels(chosen["labels"])
+                check_length(y, X.shape[0], chosen["labels"])
             opened = time.perf_counter()
             writing |= {"overwrite": overwrite, "progress": progress}
             write_data(X, y, output, format=target.name, **writing)
     show(
-        [
-            {
-                "rows": int(X.shape[0]),
-                "features": int(X.shape[1]),
-                "format": target.name,
-                "open_s": round(opened - began, 2),
-                "write_s": round(time.perf_counter() - opened, 2),
-                "output": output,
-            }
-        ],
+        {
+            "rows": int(X.shape[0]),
+            "features": int(X.shape[1]),
+            "format": target.name,
+            "open_s": round(opened - began, 2),
+            "write_s": round(time.perf_counter() - opened, 2),
+            "output": output,
+        },
         as_json,
     )
 
@@ -94,7 +109,7 @@ def _own_options(
     source: Any, target: Any, known_labels: str | None, unlabeled: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the options of the reader and of the writer; an option without effect is refused."""
-    reading: dict[str, Any] = {"unlabeled": None}
+    reading: dict[str, Any] = {}
     writing: dict[str, Any] = {}
     if known_labels is not None:
         reading["known_labels"] = [_word(word) for word in known_labels.split(",")]
@@ -103,7 +118,7 @@ def _own_options(
             reading["unlabeled"] = _word(unlabeled)
         if "unlabeled" in options_of(target.load("writer")):
             writing["unlabeled"] = _word(unlabeled)
-        if reading["unlabeled"] is None and not writing:
+        if "unlabeled" not in reading and not writing:
             raise click.UsageError(
                 f"--unlabeled has no effect from {source.name} to {target.name} files"
             )

@@ -1,6 +1,8 @@
 """Options that describe the input files, and reading the rows and labels of these files."""
 
+import importlib
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,84 +10,103 @@ from typing import Any
 import click
 import numpy as np
 
-from dask_s3vm.cli.methods import mark_of
-from dask_s3vm.cli.options import COLUMN, Place, add_options
+from dask_s3vm.cli.labels import check_length, hidden_rows
+from dask_s3vm.cli.options import Place, YesNo, add_options, names_of, option
 from dask_s3vm.cli.stopping import BadData
+from dask_s3vm.labels import AUTO, as_labels, is_unlabeled, mark_for
 
 #: Names of formats. `io.formats` has the formats themselves; importing it would slow down `--help`.
-FORMATS = ("arrow", "csv", "kdd99", "letters", "npy", "npz", "parquet", "rcv1", "svmlight")
+FORMATS = ("arrow", "csv", "kdd99", "npy", "npz", "parquet", "rcv1", "svmlight", "table")
 
-#: Formats of tables, whose readers return an encoder too -> function of `dask_s3vm.io`.
-_TABLE_READERS = {"csv": "read_table", "kdd99": "read_kdd99", "letters": "read_letters"}
+#: Formats of tables -> address of a reader that returns an encoder too.
+_TABLE_READERS = {
+    "csv": "dask_s3vm.io:read_table",
+    "kdd99": "dask_s3vm.datasets:read_kdd99",
+    "table": "dask_s3vm.io:read_table",
+}
 
-#: Option -> parameter of readers, where the names differ.
-_PARAMETERS = {"label_column": "label"}
+#: Formats whose label column has to be named.
+_WITH_LABEL = ("csv", "table")
 
-#: Options that can be repeated.
-_REPEATABLE = ("positive", "categorical", "numeric", "drop")
+#: Values of --format for which `--help` shows the options of tables, and of text.
+_TABLES = ("format", ("csv", "table", "parquet", "arrow", "kdd99"))
+_TEXT = ("format", ("svmlight", "rcv1"))
 
-#: Labels in text files of SVMlin: two classes, and 0 for rows without a label.
-_SVMLIN = (-1, 0, 1)
+#: Bytes of text that are looked at before a cluster is started.
+_FIRST_LOOK = 1 << 20
 
 
-def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that describe the files and select what is read from them."""
+def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that describe the files.
+
+    Their names are those of the parameters of readers: an option that the reader of a format does
+    not have is refused.
+    """
     options = [
-        click.option("--format", type=click.Choice(FORMATS),
-                     help="Format of the files [default: from the file name]."),
-        click.option("--n-features", type=click.IntRange(1),
-                     help="Number of columns of svmlight text [default: from the file]."),
-        click.option("--zero-based", type=click.Choice(["auto", "yes", "no"]), default="auto",
-                     help="Whether svmlight column numbers start at 0 "
-                          "[default: auto, yes if a column 0 occurs]."),
-        click.option("--blocksize",
-                     help="Bytes of text per block, for example 64MiB "
-                          "[default: 16 MiB; convert: 64 MiB]."),
-        click.option("--label-column",
-                     help="Label column of csv: its name, its number (-1: the last), or `none`."),
-        click.option("--positive", multiple=True,
-                     help="Label of class 1, all other labels being class 0; repeatable "
-                          "[default: each label is a class]."),
-        click.option("--categorical", multiple=True,
-                     help="Csv column of categories; repeatable [default: from the values]."),
-        click.option("--numeric", multiple=True,
-                     help="Csv column of numbers; repeatable [default: from the values]."),
-        click.option("--drop", multiple=True, help="Csv column to ignore; repeatable."),
-        click.option("--scale", type=click.Choice(["unit", "maxabs", "std", "none"]),
-                     help="Scaling of numeric csv columns, see TableEncoder "
-                          "[default: unit; kdd99: std]."),
-        click.option("--missing", type=click.Choice(["error", "zero"]),
-                     help="What to do about empty csv fields [default: error]."),
-        click.option("--header/--no-header", default=None,
-                     help="Whether the first line of csv names the columns "
-                          "[default: yes if no field in it is a number or empty]."),
-        click.option("--delimiter", help="Delimiter of csv fields [default: a comma]."),
-        click.option("--topics", type=Place(),
-                     help="File of the topics of rcv1 [default: none, no labels]."),
-        click.option("--topic", help="Topic of rcv1 that is class 1 [default: CCAT]."),
+        option("--format", type=click.Choice(FORMATS), group="data",
+               help="Format of the files.", shown="from the file name"),
+        option("--header/--no-header", default=None, group="data", topic=_TABLES,
+               shown="yes if no field in it is a number or empty",
+               help="Whether the first line of csv names the columns."),
+        option("--delimiter", group="data", topic=_TABLES, shown="a comma",
+               help="Delimiter of csv fields."),
+        option("--n-features", type=click.IntRange(1), group="data", topic=_TEXT,
+               help="Number of columns of svmlight text.", shown="from the file"),
+        option("--zero-based", type=YesNo(), group="data", topic=_TEXT,
+               shown="auto, yes if a column 0 occurs",
+               help="Whether svmlight column numbers start at 0."),
+        option("--topics", type=Place(), group="data", topic=("format", ("rcv1",)),
+               help="File of the topics of rcv1.", shown="none, no labels"),
+        option("--topic", group="data", topic=("format", ("rcv1",)), shown="CCAT",
+               help="Topic of rcv1 that is class 1."),
+        option("--blocksize", group="data", topic=("format", ("csv", "svmlight", "kdd99", "rcv1")),
+               help="Bytes of text per block, for example 64MiB.",
+               shown="16 MiB; convert: 64 MiB"),
     ]  # fmt: skip
     return add_options(command, options)
 
 
-def training_data_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `data_options`, --label-rows and --label-seed."""
+def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how the columns of a table become features."""
+    scales, gaps = ["unit", "maxabs", "std", "none"], ["error", "zero", "mean", "median"]
     options = [
-        click.option("--label-rows", type=click.IntRange(2),
-                     help="Hide all labels but this many, drawn at random, and report the error on "
-                          "the hidden ones [default: hide none]."),
-        click.option("--label-seed", type=click.IntRange(0),
-                     help="Seed of the draw of --label-rows [default: 0]."),
+        option("--drop", multiple=True, group="data", metavar="COLUMN",
+               help="Table column to ignore; repeatable."),
+        option("--categorical", multiple=True, group="data", metavar="COLUMN",
+               help="Table column of categories; repeatable.", shown="from the values"),
+        option("--numeric", multiple=True, group="data", metavar="COLUMN",
+               help="Table column of numbers; repeatable.", shown="from the values"),
+        option("--text", multiple=True, group="data", metavar="COLUMN",
+               help="Table column of free text, used word by word; repeatable."),
+        option("--missing", type=click.Choice(gaps), group="data", shown="error",
+               help="What to put into empty cells of a table."),
+        option("--missing-indicator/--no-missing-indicator", default=None, group="data",
+               topic=_TABLES, shown="no",
+               help="Whether to add a feature that tells which cells were empty."),
+        option("--handle-unknown", type=click.Choice(["ignore", "error"]), group="data",
+               topic=_TABLES, shown="ignore",
+               help="What to do about a category that training has not seen."),
+        option("--null-values", multiple=True, group="data", topic=_TABLES, metavar="WORD",
+               help="Word that means an empty cell, such as NA; repeatable.", shown="none"),
+        option("--n-text-features", type=click.IntRange(1), group="data", topic=_TABLES,
+               help="Number of features that the words of --text are hashed to.", shown="16384"),
+        option("--max-categories", type=click.IntRange(1), group="data", topic=_TABLES,
+               help="Maximum number of categories of a column.", shown="10000"),
+        option("--scale", type=click.Choice(scales), group="data", topic=_TABLES,
+               help="Scaling of numeric columns; see TableEncoder.", shown="unit; kdd99: std"),
     ]  # fmt: skip
-    return add_options(data_options(command), options)
+    return add_options(command, options)
 
 
-def split_options(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split the values of options into those of `data_options` and all others."""
-    names = {parameter.name for parameter in click.command()(data_options(lambda: None)).params}
-    return (
-        {name: value for name, value in given.items() if name in names},
-        {name: value for name, value in given.items() if name not in names},
-    )
+def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that describe files and tables."""
+    return add_options(command, [file_options, table_options])
+
+
+def reading_options(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of `data_options`, --label and --positive among those of a command."""
+    names = [*names_of(data_options), "label", "positive"]
+    return {name: chosen[name] for name in names if name in chosen}
 
 
 @dataclass
@@ -100,15 +121,15 @@ class Rows:
         Encoder of the tables, to be saved with a model.
     truth : array or None
         All labels, if some of them were hidden.
-    mark : object
-        Mark of the hidden labels in y.
+    hidden : ndarray of bool, shape (n,), or None
+        Which labels were hidden.
     """
 
     X: Any
     y: Any
     encoder: Any = None
     truth: Any = None
-    mark: Any = -1
+    hidden: Any = None
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.X, self.y))
@@ -118,26 +139,48 @@ class Rows:
         if self.encoder is not None:
             estimator.encoder_ = self.encoder
 
+    def hide(self, mark: Any, keep: int | None, share: float | None, seed: int) -> Any:
+        """Hide some labels; see `hidden_rows`. Costs: the labels of all rows come to this process.
+
+        Parameters
+        ----------
+        mark, keep, share, seed
+            See `hidden_rows`; with neither `keep` nor `share`, nothing is hidden.
+
+        Returns
+        -------
+        object
+            The mark of rows without a label from now on. Where few labels of 0 and 1 are hidden,
+            "auto" would not know whether -1 or 0 is the mark.
+        """
+        if keep is None and share is None:
+            return mark
+        self.truth = as_labels(self.y)
+        self.hidden = hidden_rows(self.truth, mark, keep, share, seed)
+        word = mark_for(self.truth.dtype, mark)
+        if (
+            word != word and not np.isnan(self.truth).any()
+        ):  # -1 may be the mark among these numbers
+            word = -1
+        self.y = np.where(self.hidden, word, self.truth)
+        return word if self.truth.dtype.kind in "iuf" else mark
+
     def hidden_error(self, estimator: Any) -> dict[str, Any]:
         """Return the number of hidden labels and the error on them; {} if none were hidden."""
-        if self.truth is None:
+        if self.hidden is None:
             return {}
-        import dask
-
-        hidden = self.y == self.mark
-        wrong = (estimator.predict(self.X) != self.truth) & hidden
-        # computed together, so that each block is read once
-        count, errors = dask.compute(hidden.sum(), wrong.sum())
-        return {"hidden_rows": int(count), "hidden_error_%": 100.0 * int(errors) / int(count)}
+        wrong = np.asarray(estimator.predict(self.X)) != self.truth
+        count = int(self.hidden.sum())
+        return {"hidden_rows": count, "hidden_error_%": 100.0 * wrong[self.hidden].sum() / count}
 
 
 def read_rows(
     paths: tuple[str, ...],
+    options: Mapping[str, Any],
     *,
     encoder: Any = None,
     labels: bool = True,
-    unlabeled: Any = -1,
-    **options: Any,
+    unlabeled: Any = AUTO,
 ) -> Rows:
     """Read files on the current cluster.
 
@@ -145,130 +188,172 @@ def read_rows(
     ----------
     paths : tuple of str
         Files of one format.
+    options : dict
+        See `reading_options`; those of a reader that are no options too.
     encoder : TableEncoder or None
         Encoder of a model, for tables.
     labels : bool
         Whether to read labels.
     unlabeled : object
         Mark of rows without a label.
-    **options
-        Values of `data_options` or `training_data_options`.
     """
-    from dask_s3vm.io.formats import format_of
+    from dask_s3vm.io.formats import reading_format
 
-    n_labels, seed = options.pop("label_rows", None), options.pop("label_seed", None)
-    if n_labels is None and seed is not None:
-        raise click.UsageError("--label-seed has no effect without --label-rows")
-    name = options.pop("format", None)
+    _refuse_pipes(paths)
+    name = options.get("format")
     if name is None and encoder is not None:
         name = (encoder.reading_ or {}).get("format")
-    form = format_of(list(paths), name)
+    form = reading_format(list(paths), name)
     given = _given(options, labels)
     positive = given.get("positive")
     rows = _read(form, paths, given, encoder, labels, unlabeled)
     if positive is not None and rows.encoder is None and rows.y is not None:
         rows.y = _two_classes(rows.y, positive, unlabeled)
-    if n_labels is not None:
-        rows = _hide(rows, n_labels, seed or 0)
     return rows
 
 
-def rows_for(
-    estimator: Any, paths: tuple[str, ...], options: dict[str, Any], labels: bool = True
+def labeled_rows(
+    paths: tuple[str, ...], chosen: Mapping[str, Any], apart: Any = None, **more: Any
 ) -> Rows:
-    """Read rows for a model, with its encoder and its number of columns."""
-    from dask_s3vm.io.formats import format_of
+    """Read rows that must have labels: their own, or those of `--labels` that were read before.
 
-    encoder = getattr(estimator, "encoder_", None)
-    if encoder is None and options.get("n_features") is None:
-        is_text = format_of(list(paths), options.get("format")).name in ("svmlight", "rcv1")
-        options = options | {"n_features": estimator.n_features_in_ if is_text else None}
-    mark = getattr(estimator, "unlabeled", -1)
-    return read_rows(paths, encoder=encoder, labels=labels, unlabeled=mark, **options)
-
-
-def column_of(labels: str | None) -> str | None:
-    """Return the name of the column in `--labels column:NAME`, or None."""
-    return labels[len(COLUMN) :] if labels is not None and labels.startswith(COLUMN) else None
-
-
-def check_label_options(chosen: Mapping[str, Any]) -> None:
-    """Refuse options about labels that contradict each other or have no effect."""
-    labels = chosen["labels"]
-    if labels is None:
-        return
-    if chosen["label_column"] is not None:
-        raise click.UsageError("--labels and --label-column both say where the labels are")
-    if column_of(labels) is not None:
-        return
-    for name in ("positive", "label_rows"):
-        if chosen[name]:
-            flag = name.replace("_", "-")
-            raise click.UsageError(f"--{flag} has no effect on the labels of a --labels file")
-
-
-def separate_labels(
-    labels: str, unlabeled: str | None, say: Callable[[str], None]
-) -> tuple[np.ndarray, Any]:
-    """Read the file of `--labels`; returns the labels and the mark of unlabeled rows.
-
-    The mark is `--unlabeled`. Its default is -1 for an .npy file, as everywhere in this package,
-    and 0 for a text file, as in SVMlin. In a text file with labels other than -1, 0 and 1, 0 may be
-    a class: `--unlabeled` is required then.
+    Parameters
+    ----------
+    paths, **more
+        See `read_rows`.
+    chosen : dict
+        Values of the options of a command.
+    apart : ndarray or None
+        Labels of the file of `--labels`.
     """
-    from dask_s3vm.io.label_files import read_labels
-
-    found = read_labels(labels)
-    if unlabeled is not None:
-        return found, mark_of(unlabeled)
-    if labels.lower().endswith(".npy"):
-        return found, -1
-    values = np.unique(found)
-    if found.dtype.kind == "U":
+    rows = read_rows(paths, reading_options(chosen), labels=apart is None, **more)
+    if apart is not None:
+        check_length(apart, rows.X.shape[0], chosen["labels"])
+        rows.y = apart
+    if rows.y is None:
         raise BadData(
-            f"{labels} has labels that are words ({_some(values)}): add --unlabeled with the label "
-            "that marks unlabeled rows, or `none`"
+            f"{paths[0]} has no labels: name the column of a table by --label, give a file by "
+            "--labels, or store an array `y` beside the rows"
         )
-    if not set(values.tolist()) <= set(_SVMLIN):
+    return rows
+
+
+def options_for(
+    estimator: Any, paths: tuple[str, ...], options: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return reading options for rows that a model predicts: with its number of columns."""
+    from dask_s3vm.io.formats import reading_format
+
+    if getattr(estimator, "encoder_", None) is not None:
+        return options
+    form = reading_format(list(paths), options.get("format")).name
+    if form in _TABLE_READERS:
         raise BadData(
-            f"{labels} has labels beyond -1, 0 (unlabeled) and +1 ({_some(values)}): add "
-            "--unlabeled with the label that marks unlabeled rows, or `none`"
+            f"{paths[0]} is a table, but the model was trained on rows that were none: it does not "
+            "know how to encode columns"
         )
-    count = int(np.count_nonzero(found == 0))
-    say(f"{labels}: {count:,} of {len(found):,} rows are 0, unlabeled (--unlabeled changes that)")
-    return found, 0
+    if form in ("svmlight", "rcv1") and options.get("n_features") is None:
+        return {**options, "n_features": estimator.n_features_in_}
+    return options
 
 
-def check_length(labels: np.ndarray, rows: float, name: str) -> None:
-    """Refuse labels whose number differs from that of the rows, if that is known (not NaN)."""
-    if not np.isnan(rows) and len(labels) != rows:
-        raise BadData(f"{name} has {len(labels):,} labels, but there are {int(rows):,} rows")
+def check_label_column(paths: tuple[str, ...], chosen: Mapping[str, Any]) -> None:
+    """Refuse a table to train on if nobody says where its labels are."""
+    from dask_s3vm.io.formats import reading_format
+
+    if chosen["label"] is not None or chosen["labels"] is not None:
+        return
+    form = reading_format(list(paths), chosen["format"])
+    if form.name in _WITH_LABEL:
+        line = f"; its first line is {_first_line(paths[0])!r}" if form.name == "csv" else ""
+        raise click.UsageError(
+            f"{paths[0]} is a table: name its label column by --label, or give a file of labels by "
+            f"--labels{line}"
+        )
 
 
-def _some(values: np.ndarray) -> str:
-    shown = ", ".join(str(value) for value in values[:6].tolist())
-    return shown + (", ..." if len(values) > 6 else "")
+def _first_line(path: str) -> str:
+    import fsspec  # type: ignore[import-untyped]
+
+    with fsspec.open(_first_file(path), "rb", compression="infer") as stream:
+        return str(stream.readline(200).decode("utf-8", "replace").strip())
 
 
-def _given(options: dict[str, Any], labels: bool) -> dict[str, Any]:
-    """Return the options that were given, by the names of the readers' parameters."""
-    given: dict[str, Any] = {}
-    for name, value in options.items():
-        if value is None or value == () or (name == "zero_based" and value == "auto"):
-            continue
-        given[_PARAMETERS.get(name, name)] = list(value) if name in _REPEATABLE else value
-    if "zero_based" in given:
-        given["zero_based"] = given["zero_based"] == "yes"
+def first_look(paths: tuple[str, ...], chosen: Mapping[str, Any], mark: Any) -> None:
+    """Read the first rows of text in this process: a mistake is found before a cluster is started.
+
+    Costs: `_FIRST_LOOK` bytes of the first file.
+    """
+    import fsspec
+
+    from dask_s3vm.io.formats import reading_format
+
+    _refuse_pipes(paths)
+    form = reading_format(list(paths), chosen.get("format"))
+    name = _first_file(paths[0])
+    if form.name not in ("csv", "kdd99", "svmlight") or chosen["positive"]:
+        return
+    with fsspec.open(name, "rb", compression="infer") as stream:
+        text = stream.read(_FIRST_LOOK)
+    if len(text) == _FIRST_LOOK:
+        text = text[: text.rfind(b"\n") + 1]
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, "rows.txt")
+        with open(copy, "wb") as first:
+            first.write(text)
+        try:
+            options = reading_options(chosen) | {"format": form.name}
+            read_rows((copy,), options, labels=chosen["labels"] is None, unlabeled=mark)
+        except ValueError as error:
+            raise BadData(str(error).replace(copy, name)) from error
+
+
+def _first_file(path: str) -> str:
+    """Return the first file of a path, a glob pattern or a folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    """
+    from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+
+    fs, inner = url_to_fs(path)
+    names = [inner]
+    if fs.isdir(inner):
+        names = [one for one in fs.find(inner) if os.path.basename(one)[0] not in "._"]
+    elif not fs.exists(inner):
+        names = fs.glob(inner)
+    if not names:
+        raise FileNotFoundError(f"there is no file {path}")
+    return str(fs.unstrip_protocol(min(names))) if "://" in path else str(min(names))
+
+
+def _refuse_pipes(paths: tuple[str, ...]) -> None:
+    """Refuse what can be read only once: rows are looked through first, and read later."""
+    for path in paths:
+        if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+            raise BadData(
+                f"{path} is a pipe or a device, wanted a file: rows are read more than once; "
+                "write them to a file first"
+            )
+
+
+def _given(options: Mapping[str, Any], labels: bool) -> dict[str, Any]:
+    """Return the options that were given, as the readers want them."""
+    left_out = ("format",) if labels else ("format", "label", "positive")
+    given: dict[str, Any] = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in options.items()
+        if value not in (None, ()) and name not in left_out
+    }
     if "label" in given:
         given["label"] = _column(given["label"])
-    if not labels:
-        for name in ("label", "positive"):
-            given.pop(name, None)
     return given
 
 
 def _column(text: str) -> Any:
-    """Read --label-column: the name of a column, its number, or False for `none`."""
+    """Read --label: the name of a column, its number, or False for `none`."""
     if text.lower() == "none":
         return False
     try:
@@ -281,42 +366,37 @@ def _read(
     form: Any, paths: tuple[str, ...], given: dict[str, Any], encoder: Any, labels: bool, mark: Any
 ) -> Rows:
     """Call the reader of a format; an option that the reader does not have is refused."""
-    import dask_s3vm.io
     from dask_s3vm.io.formats import options_of
 
     is_table = form.name in _TABLE_READERS
-    reader: Any = (
-        getattr(dask_s3vm.io, _TABLE_READERS[form.name]) if is_table else form.load("reader")
-    )
+    module, _, function = _TABLE_READERS.get(form.name, form.reader).partition(":")
+    reader: Any = getattr(importlib.import_module(module), function)
     known = options_of(reader)
     if "known_labels" in given and "classes" in known:
         given["classes"] = [str(word) for word in given.pop("known_labels")]
-    for name in given:
-        fixed = name == "label" and form.name != "csv" and given[name] is not False
-        if fixed or (name not in known and name != "positive"):
-            option = {new: old for old, new in _PARAMETERS.items()}.get(name, name)
+    for name, value in given.items():
+        is_fixed = name == "label" and form.name not in _WITH_LABEL and value is not False
+        if is_fixed or (name not in known and name != "positive"):
             raise click.UsageError(
-                f"--{option.replace('_', '-')} has no effect with --format {form.name}"
+                f"--{name.replace('_', '-')} has no effect with --format {form.name}"
             )
     more: dict[str, Any] = {name: value for name, value in given.items() if name in known}
-    if not is_table:
-        in_memory = form.name == "npz" and len(paths) == 1 and os.path.isfile(paths[0])
-        if "block" in known and not in_memory:
-            more["block"] = "scipy"
-        if "blocksize" in known:
-            more.setdefault("blocksize", "16 MiB")
-        if "has_labels" in known and not labels:
-            more["has_labels"] = "auto"
-        if "unlabeled" in known:  # replaces labels that are null
-            more["unlabeled"] = mark
-        X, y = reader(list(paths) if len(paths) > 1 else paths[0], **more)
-        return Rows(X, y, mark=mark)
-    if "unlabeled" in known:
-        more["unlabeled"] = -1 if mark is None else mark
-    if not labels:
-        more["label"] = False
-    X, y, encoder = reader(list(paths), encoder=encoder, block="scipy", **more)
-    return Rows(X, y, encoder, mark=mark)
+    if "unlabeled" in known:  # replaces labels that are missing
+        more["unlabeled"] = mark if is_table and mark is not None else _mark_of_numbers(mark)
+    if is_table:
+        if not labels:
+            more["label"] = False
+        X, y, encoder = reader(list(paths), encoder=encoder, block="scipy", **more)
+        return Rows(X, y, encoder)
+    in_memory = form.name == "npz" and len(paths) == 1 and os.path.isfile(paths[0])
+    if "block" in known and not in_memory:
+        more["block"] = "scipy"
+    if "blocksize" in known:
+        more.setdefault("blocksize", "16 MiB")
+    if "has_labels" in known and not labels:
+        more["has_labels"] = "auto"
+    X, y = reader(list(paths) if len(paths) > 1 else paths[0], **more)
+    return Rows(X, y)
 
 
 def _two_classes(y: Any, positive: list[str], mark: Any) -> Any:
@@ -333,36 +413,9 @@ def _is_positive(y: np.ndarray, positive: list[str], mark: Any) -> np.ndarray:
         found = np.isin(y, [float(name) for name in positive])
     else:
         found = np.isin(y.astype(np.str_), positive)
-    return np.where(y == mark, -1 if mark is None else mark, found).astype(np.int64)
+    return np.where(is_unlabeled(y, mark), _mark_of_numbers(mark), found).astype(np.int64)
 
 
-def _hide(rows: Rows, count: int, seed: int) -> Rows:
-    """Hide all labels but `count`; labels that are words are hidden by their numbers."""
-    import dask.array as da
-
-    from dask_s3vm.datasets import hide_labels
-
-    if rows.y is None:
-        raise ValueError("--label-rows hides labels, but the files have none")
-    y = rows.y
-    mark = -1 if rows.mark is None else rows.mark
-    if y.dtype.kind in "iuf":
-        few = hide_labels(y, count, unlabeled=mark, random_state=seed)
-        return Rows(rows.X, few, rows.encoder, truth=y, mark=mark)
-    lazy = hasattr(y, "dask")
-    classes = np.unique(da.unique(y).compute() if lazy else y)
-    words = np.append(classes, np.array([str(mark)]))
-    if str(mark) in classes:
-        raise ValueError(f"{str(mark)!r} marks unlabeled rows, but is also a label of the files")
-    numbers = y.map_blocks(_numbers, classes, dtype=np.int64) if lazy else _numbers(y, classes)
-    few = hide_labels(numbers, count, unlabeled=-1, random_state=seed)
-    few = few.map_blocks(_names, words, dtype=words.dtype) if lazy else _names(few, words)
-    return Rows(rows.X, few, rows.encoder, truth=y, mark=str(mark))
-
-
-def _numbers(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    return np.searchsorted(classes, y).astype(np.int64)
-
-
-def _names(numbers: np.ndarray, words: np.ndarray) -> np.ndarray:
-    return words[numbers]  # number -1 is the last word: the mark
+def _mark_of_numbers(mark: Any) -> Any:
+    """Return the mark of rows without a label where labels are whole numbers."""
+    return -1 if mark is None else mark_for(np.dtype(np.int64), mark)

@@ -5,34 +5,54 @@ from typing import Any
 
 import click
 
-from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
+from dask_s3vm.cli.cluster import cluster_of, cluster_options, running_on
+from dask_s3vm.cli.options import GroupedCommand, json_option, option
 from dask_s3vm.cli.output import Row, show
 from dask_s3vm.cli.stopping import format_errors
 
 
-@click.command()
-@click.option(
-    "--rows", type=click.IntRange(100), default=20_000, show_default=True, help="Number of rows."
+@click.command(cls=GroupedCommand)
+@option(
+    "--rows",
+    type=click.IntRange(100),
+    default=20_000,
+    show_default=True,
+    group="data",
+    help="Number of rows.",
 )
-@click.option(
+@option(
     "--features",
     type=click.IntRange(2),
     default=47_236,
     show_default=True,
+    group="data",
     help="Number of columns.",
 )
-@click.option(
+@option(
     "--labels",
     type=click.IntRange(2),
     default=100,
     show_default=True,
+    group="data",
     help="Number of labeled rows.",
 )
-@click.option("--lam", type=float, default=1e-3, show_default=True, help="Regularization.")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the data."
+@option(
+    "--lam",
+    type=float,
+    default=1e-3,
+    show_default=True,
+    group="method",
+    help="Weight of the regularizer.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    group="data",
+    help="Seed of the data.",
+)
+@json_option
 @cluster_options
 def demo(
     rows: int, features: int, labels: int, lam: float, seed: int, as_json: bool, **where: Any
@@ -42,7 +62,7 @@ def demo(
     A fifth of the rows is held out to measure the error. The last line of the table is the
     supervised SVM with all labels known.
     """
-    with format_errors(), running_on(ClusterOptions(**where)):
+    with format_errors(), running_on(cluster_of(where)):
         table = _train_all(rows, features, labels, lam, seed)
     if not as_json:
         click.echo(f"text-like rows: {rows:,} x {features:,}, a fifth held out; lam {lam:g}\n")

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import click
 import numpy as np
 from dask.utils import format_bytes
 
@@ -18,6 +17,7 @@ from dask_s3vm.engine.workers import worker_limits, worker_threads
 from dask_s3vm.exceptions import MemoryShortError
 from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.rows import load_pair, new_pair
+from dask_s3vm.labels import Tally, as_labels, find_classes
 
 #: Seconds of a round without its pass, on one machine: with workers (True) and without (False).
 LATENCY = {True: 0.004, False: 0.0005}
@@ -29,12 +29,7 @@ _TIMED_ROWS = 20_000
 def dry_run(estimator: Any, X: Any, y: Any, client: Any, as_json: bool = False) -> None:
     """Read the data once, block by block, and print what a fit would need."""
     row = estimate_fit(estimator, X, y, client)
-    if as_json:
-        show([row], as_json=True)
-        return
-    width = max(map(len, row))
-    for name, value in row.items():
-        click.echo(f"{name.replace('_', ' ').ljust(width)}  {_words(name, value)}")
+    show(row if as_json else {name: _words(name, value) for name, value in row.items()}, as_json)
 
 
 def estimate_fit(estimator: Any, X: Any, y: Any, client: Any) -> dict[str, Any]:
@@ -52,7 +47,8 @@ def estimate_fit(estimator: Any, X: Any, y: Any, client: Any) -> dict[str, Any]:
         limits = worker_limits(client, threads)
     mapped = estimate.stays_mapped(size, limits, threads)
     need = estimate.need(size, method.row_bytes, threads, mapped)
-    rounds = method.expected_rounds(getattr(estimator, "lam", 1e-3), n_problems)
+    lam = getattr(estimator, "lam", None)
+    rounds = method.expected_rounds(1e-3 if lam is None else lam, n_problems)
     passing = size.n_entries * _entry_seconds(X) / sum(threads.values())
     seconds = [count * (passing + LATENCY[not here]) for count in rounds]
     return {
@@ -87,8 +83,8 @@ def _with_kernel(size: estimate.DataSize, estimator: Any) -> estimate.DataSize:
 def _problem_count(facts: list[Any], y: Any, mark: Any) -> int:
     """Return the number of problems: one for two classes, else one per class."""
     found = [fact.labels for fact in facts if fact.labels is not None]
-    labels = np.unique(np.concatenate(found)) if found else np.unique(np.asarray(y))
-    n_classes = np.count_nonzero(labels != mark) if mark is not None else len(labels)
+    tally = Tally.joined(found or [Tally.of(as_labels(y))])
+    n_classes = len(find_classes(tally, mark, supervised=True))
     return int(n_classes) if n_classes > 2 else 1
 
 

@@ -1,4 +1,4 @@
-"""`dask-s3vm info`: the parts of a cluster, and whether their versions agree."""
+"""`dask-s3vm info`: what is in a model file, or the parts of a cluster and their versions."""
 
 import asyncio
 import time
@@ -7,39 +7,81 @@ from typing import Any
 import click
 
 from dask_s3vm import _config
-from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
-from dask_s3vm.cli.output import Row, show
+from dask_s3vm.cli.cluster import cluster_of, cluster_options, running_on
+from dask_s3vm.cli.options import GroupedCommand, Place, json_option
+from dask_s3vm.cli.output import Row, show, show_json, show_pairs
 from dask_s3vm.cli.stopping import format_errors
 
 #: Packages whose versions must agree: results are sent as pickled Python objects.
 PACKAGES = ("python", "dask-s3vm", "dask", "distributed", "numpy", "scipy", "numba", "cloudpickle")
 
 
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.command(cls=GroupedCommand)
+@click.argument("model", type=Place(), required=False)
+@json_option
 @cluster_options
-def info(as_json: bool, **where: Any) -> None:
-    """Show scheduler, workers, threads, memory, versions and TLS of a cluster.
+def info(model: str | None, as_json: bool, **where: Any) -> None:
+    """Show what is in the file MODEL; without one, the parts of a cluster.
 
-    The column `direct` is the time of a direct call from here to a worker. If it is `no`, calls go
-    through the scheduler, which takes longer. The exit code is 1 if versions differ.
-    """
-    with format_errors(), running_on(ClusterOptions(**where)) as client:
-        if client is None:
-            raise click.UsageError(
-                "info needs a cluster: give --scheduler ADDR or --scheduler-file FILE, or start "
-                "one with --nworkers N"
-            )
-        found = client.get_versions(packages=list(PACKAGES[1:]))  # python is always included
-        workers = client.scheduler_info(n_workers=-1)["workers"]
-        seconds = client.sync(_call_directly, client, sorted(workers))
-        table = _table(client.scheduler.address, workers, found, seconds)
-    show(table, as_json)
+    Of a model: method, parameters, classes, share of the classes, columns, strongest weights.
+
+    Of a cluster: scheduler, workers, threads, memory, versions, TLS. `direct` is the time of a
+    direct call from here to a worker; if it is `no`, calls go through the scheduler, which takes
+    longer. The exit code is 1 if versions differ.
+
+    \b
+    Examples:
+      dask-s3vm info model.npz
+      dask-s3vm info --scheduler tcp://scheduler:8786
+    """  # noqa: D301
+    with format_errors():
+        if model is not None:
+            _refuse_cluster(where)
+            _show_model(model, as_json)
+            return
+        with running_on(cluster_of(where)) as client:
+            if client is None:
+                raise click.UsageError(
+                    "info needs a model file, or a cluster: give MODEL, --scheduler ADDR or "
+                    "--scheduler-file FILE, or start a cluster with --nworkers N"
+                )
+            found = client.get_versions(packages=list(PACKAGES[1:]))  # python is always included
+            workers = client.scheduler_info(n_workers=-1)["workers"]
+            seconds = client.sync(_call_directly, client, sorted(workers))
+            table = _table(client.scheduler.address, workers, found, seconds)
     differing = _differences(found)
-    for line in differing:
-        click.echo(line, err=as_json)
+    if as_json:
+        show_json({"parts": table, "differences": differing})
+    else:
+        show(table)
+        for line in differing:
+            click.echo(line)
     if differing:
         raise click.exceptions.Exit(1)
+
+
+def _refuse_cluster(where: dict[str, Any]) -> None:
+    for name in ("scheduler", "scheduler_file", "nworkers", "nthreads"):
+        if where[name] is not None:
+            flag = name.replace("_", "-")
+            raise click.UsageError(f"--{flag} has no effect on a model file; leave out one of them")
+
+
+def _show_model(path: str, as_json: bool) -> None:
+    from dask_s3vm.io.models import load_model
+    from dask_s3vm.reports.model import model_facts
+
+    facts = model_facts(load_model(path))
+    if as_json:
+        show_json({"model": path, **facts})
+        return
+    names = ("estimator", "method", "about", "classes", "features", "columns")
+    show_pairs({name: facts[name] for name in names} | facts["fitted"])
+    click.echo("\nparameters:")
+    show_pairs({f"  {name}": value for name, value in facts["parameters"].items()})
+    if facts["weights"]:
+        click.echo("\nstrongest weights, for the class named:")
+        show(facts["weights"])
 
 
 def _table(

@@ -1,18 +1,30 @@
-"""The methods that `train` knows, and their options: what `parameters` says of them."""
+"""The methods that `train` and `tune` know, and their options: what `parameters` says of them."""
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass
+from dataclasses import Field
 from importlib.metadata import entry_points
 from numbers import Integral
 from typing import Any
 
 import click
 
-from dask_s3vm.cli.options import Numbers, Renamed, Word, YesNo, count_or_all, kernel_parameters
+from dask_s3vm.cli.options import (
+    ONLY_FOR,
+    GroupedCommand,
+    Numbers,
+    Option,
+    YesNo,
+    add_options,
+    option,
+    renamed,
+)
 from dask_s3vm.parameters.fields import Between, OneOf, parameters_of
 from dask_s3vm.parameters.methods import METHODS, estimator_of
 from dask_s3vm.parameters.shared import KernelParameters, LeastSquaresKernel, RunParameters
+
+#: The method of a command that names none.
+DEFAULT_METHOD = "tsvm"
 
 #: Parameters that are options of other groups, or that a command has no use for.
 _NOT_HERE = {
@@ -33,91 +45,124 @@ RENAMED = {
 }
 
 
-@dataclass(frozen=True)
-class Option:
+class MethodOption(Option):
     """An option that is a parameter of some methods.
 
+    `--help` shows the options that most methods have; with `--method`, those of that method.
+
+    Parameters
+    ----------
     parameter : the parameter.
     fields : its field in each method that has it.
     """
 
-    parameter: str
-    fields: Mapping[str, "Field[Any]"]
-
-    @property
-    def name(self) -> str:
-        """The option without its dashes."""
-        return _OPTION_NAMES.get(self.parameter, self.parameter).replace("_", "-")
-
-    @property
-    def key(self) -> str:
-        """The name as Python has it."""
-        return self.name.replace("-", "_")
-
-    def add_to(self, command: Callable[..., Any]) -> Callable[..., Any]:
-        """Add it to a command."""
-        kind = self._kind()
-        name = f"--{self.name}/--no-{self.name}" if kind is bool else f"--{self.name}"
+    def __init__(self, parameter: str, fields: "Mapping[str, Field[Any]]") -> None:
+        self.parameter = parameter
+        self.fields = fields
+        self.key = _OPTION_NAMES.get(parameter, parameter)
+        flag = self.key.replace("_", "-")
+        kind = _kind(fields)
+        name = f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}"
         kinds = {} if kind is bool else {"type": kind}
-        return click.option(name, self.key, default=None, help=self.help(), **kinds)(command)
+        super().__init__([name, self.key], group="method", default=None, help="-", **kinds)
 
-    def _kind(self) -> Any:
-        """Type of the value for click; bool makes a pair --NAME/--no-NAME."""
-        field = next(iter(self.fields.values()))
-        constraints = [one for each in self.fields.values() for one in each.metadata["constraints"]]
-        words = [one for one in constraints if isinstance(one, OneOf)]
-        if "boolean" in constraints:
-            return YesNo() if words else bool
-        if "array-like" in constraints or tuple in constraints:
-            return Numbers(whole=tuple in constraints)
-        if dict in constraints:
-            return Word()
-        if words:
-            return click.Choice(words[0].words)
-        numbers = [one for one in constraints if isinstance(one, Between)]
-        assert numbers, f"no option can be made of the constraints of {field.name}"
-        return int if numbers[0].kind is Integral else float
+    def is_shown(self, chosen: Mapping[str, str]) -> bool:
+        """Whether `--help` shows it."""
+        method = chosen.get("method")
+        if method in METHODS:
+            return method in self.fields
+        return 2 * len(self.fields) > len(METHODS)
 
-    def help(self) -> str:
-        """First sentence of each description, with the methods that it is for, and defaults."""
-        sentences: dict[str, list[str]] = {}
-        defaults: dict[str, list[str]] = {}
-        for method, field in self.fields.items():
-            sentence = re.split(r"(?<=\.)\s(?=[A-Z\"])", field.metadata["about"])[0].rstrip(".")
-            sentences.setdefault(sentence, []).append(method)
-            if field.default is not None:
-                defaults.setdefault(_text(field.default), []).append(method)
-        everywhere = len(self.fields) == len(METHODS)
-        parts = []
-        for sentence, methods in sentences.items():
-            everyone = everywhere and len(sentences) == 1
-            parts.append(sentence if everyone else f"{sentence} ({', '.join(methods)})")
-        text = "; ".join(parts) + "."
-        if len(defaults) == 1:
-            return f"{text} [default: {next(iter(defaults))}]"
-        shown = "; ".join(f"{value} for {', '.join(names)}" for value, names in defaults.items())
-        return f"{text} [default: {shown}]" if shown else text
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the columns of `--help`: of the method given, the default method, or all."""
+        method = ctx.meta.get("topics", {}).get("method", DEFAULT_METHOD)
+        self.help, self.shown = self._words(
+            [method] if method in self.fields else list(self.fields),
+            is_named=ctx.meta.get("help_all", False) and len(self.fields) < len(METHODS),
+        )
+        return super().get_help_record(ctx)
+
+    def _words(self, methods: list[str], is_named: bool) -> tuple[str, str | None]:
+        """First sentence of the description and the default, of the first of some methods."""
+        field = self.fields[methods[0]]
+        sentence = re.split(r"(?<=\.)\s(?=[A-Z\"])", field.metadata["about"])[0].rstrip(".")
+        owners = f" ({', '.join(self.fields)})" if is_named else ""
+        return f"{sentence}{owners}.", None if field.default is None else _text(field.default)
 
 
-def method_parameters() -> list[Option]:
-    """Options for the parameters of all methods, those that most have first."""
+def _kind(fields: "Mapping[str, Field[Any]]") -> Any:
+    """Type of the value for click; bool makes a pair --NAME/--no-NAME."""
+    constraints = [one for each in fields.values() for one in each.metadata["constraints"]]
+    words = tuple(word for one in constraints if isinstance(one, OneOf) for word in one.words)
+    numbers = [one for one in constraints if isinstance(one, Between)]
+    if "boolean" in constraints:
+        return YesNo() if words else bool
+    if "array-like" in constraints or tuple in constraints:
+        return Numbers(whole=tuple in constraints)
+    if dict in constraints:
+        return Classes(words or ("balanced", "none"), bool(numbers))
+    if words:
+        return Classes(words, True, False) if numbers else click.Choice(dict.fromkeys(words))
+    assert numbers, f"no option can be made of the constraints of {next(iter(fields))}"
+    return int if numbers[0].kind is Integral else float
+
+
+class Classes(click.ParamType):
+    """One of some words, a number, or a number for each class: LABEL=NUMBER,...
+
+    Parameters
+    ----------
+    words : the words.
+    takes_number, takes_pairs : whether the other two are allowed.
+    """
+
+    name = "text"
+
+    def __init__(
+        self, words: tuple[str, ...], takes_number: bool, takes_pairs: bool = True
+    ) -> None:
+        self._words = tuple(dict.fromkeys(words))
+        self._takes_number = takes_number
+        self._takes_pairs = takes_pairs
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Show what is allowed."""
+        number = ["NUMBER"] if self._takes_number else []
+        pairs = ["LABEL=NUMBER,..."] if self._takes_pairs else []
+        return "|".join([*self._words, *number, *pairs])
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return a word (None for `none`), a number, or a dict from labels to numbers."""
+        if not isinstance(value, str):
+            return value
+        if value in self._words:
+            return None if value == "none" else value
+        pairs = [part.rpartition("=") for part in value.split(",")]
+        try:
+            if self._takes_number and "=" not in value:
+                return float(value)
+            if self._takes_pairs and all(label and sign for label, sign, _ in pairs):
+                return {mark_of(label.strip()): float(number) for label, _, number in pairs}
+        except ValueError:
+            pass
+        self.fail(f"wants {self.get_metavar(param, ctx)}, got {value!r}", param, ctx)
+
+
+def method_parameters() -> list[MethodOption]:
+    """Options for the parameters of all methods, those of the default method first."""
     found: dict[str, dict[str, Field[Any]]] = {}
-    for method, kind in METHODS.items():
-        for field in parameters_of(kind):
+    names = [DEFAULT_METHOD, *(name for name in METHODS if name != DEFAULT_METHOD)]
+    for method in names:
+        for field in parameters_of(METHODS[method]):
             if field.name not in _NOT_HERE:
                 found.setdefault(field.name, {})[method] = field
-    return [Option(name, fields) for name, fields in found.items()]
+    return [MethodOption(name, fields) for name, fields in found.items()]
 
 
 class MethodName(click.ParamType):
     """The name of a method."""
 
     name = "method"
-    toml: tuple[type, ...] = (str,)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """List the methods."""
-        return f"[{'|'.join(sorted(METHODS))}]"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Return a name that is known."""
@@ -133,34 +178,30 @@ def load_own_methods() -> None:
 
 
 def method_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --method and the options of all methods."""
+    """Add --method; `MethodCommand` adds the options of all methods."""
     load_own_methods()
-    for name, now in RENAMED.items():
-        command = click.option(f"--{name}", name, type=Renamed(now), hidden=True)(command)
-    for option in reversed(method_parameters()):
-        command = option.add_to(command)
-    return click.option(
-        "--method",
-        type=MethodName(),
-        default="l2svm",
-        show_default=True,
-        help="How to train.",
-    )(command)
+    options = [
+        option("--method", type=MethodName(), default=DEFAULT_METHOD, show_default=True,
+               group="method", metavar="NAME", help="How to train; see Methods."),
+        *(renamed(name, now) for name, now in RENAMED.items()),
+    ]  # fmt: skip
+    return add_options(command, options)
 
 
-class MethodCommand(click.Command):
+class MethodCommand(GroupedCommand):
     """A command with the options of all methods, those included that came after its making."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return all parameters."""
-        params = super().get_params(ctx)
-        known = {one.name for one in params}
+        return super().get_params(ctx) + method_parameters()
 
-        @method_options
-        def every() -> None:
-            pass
-
-        return params + [one for one in every.__click_params__ if one.name not in known]  # type: ignore[attr-defined]
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the methods."""
+        chosen = ctx.meta.get("topics", {}).get("method")
+        names = [chosen] if chosen in METHODS else sorted(METHODS)
+        with formatter.section("Methods"):
+            formatter.write_dl([(name, f"{METHODS[name].facts.title}.") for name in names])
+        super().format_epilog(ctx, formatter)
 
 
 def make_estimator(chosen: Mapping[str, Any], **others: Any) -> Any:
@@ -168,48 +209,41 @@ def make_estimator(chosen: Mapping[str, Any], **others: Any) -> Any:
 
     Parameters
     ----------
-    chosen : values of `method_options` and `kernel_options`.
+    chosen : values of the options of methods and of `kernel_options`, and `seed`.
     **others : further parameters, `verbose` for example; None where not wanted.
     """
     method = chosen["method"]
     kind = estimator_of(method)
     known = {field.name for field in parameters_of(kind)}
     params = {}
-    for option in method_parameters():
-        if chosen.get(option.key) is None:
-            continue
-        _refuse_unless(option.parameter in known, option.name, method)
-        params[option.parameter] = chosen[option.key]
-    for name, value in others.items():
+    given = {one.parameter: chosen.get(one.key) for one in method_parameters()} | others
+    for name, value in given.items():
         if value is not None:
-            _refuse_unless(name in known, name.replace("_", "-"), method)
+            if name not in known:
+                flag = _OPTION_NAMES.get(name, name).replace("_", "-")
+                raise click.UsageError(f"--{flag} has no effect with --method {method}")
             params[name] = value
-    if "class_weight" in params:
-        params["class_weight"] = _class_weight(params["class_weight"])
     # a command that is given again comes to the same model
-    repeatable = {"random_state": 0} if "random_state" in known else {}
-    return kind(**(repeatable | params | _kernel_of(kind, chosen)))
+    drawn = {"random_state": chosen.get("seed") or 0} if "random_state" in known else {}
+    return kind(**drawn, **params, **kernel_parameters(kind, chosen))
 
 
-def _refuse_unless(has_effect: bool, option: str, method: str) -> None:
-    if not has_effect:
-        raise click.UsageError(f"--{option} has no effect with --method {method}")
-
-
-def _kernel_of(kind: Any, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of the kernel; some methods want a few of them without one too."""
-    names = ("n_components", "sigma", "gamma", "degree", "coef0", "seed")
-    given = {name: chosen[name] for name in names}
-    own: dict[str, Any] = {}
-    if chosen["kernel"] == "linear":
-        has_landmarks = issubclass(kind, LeastSquaresKernel)
-        if has_landmarks and given["n_components"] is not None:
-            wanted = count_or_all(given.pop("n_components"))
-            own["n_components"] = None if wanted == "all" else wanted
-        draws = has_landmarks or hasattr(kind, "n_restarts")
-        if draws and given["seed"] is not None:
-            own["random_state"] = given.pop("seed")
-    return kernel_parameters(chosen["kernel"], given) | own
+def kernel_parameters(kind: Any, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of the kernel; an option without effect is refused."""
+    names = ("kernel", "n_components", "sigma", "gamma", "degree", "coef0")
+    found = {name: chosen[name] for name in names if chosen.get(name) is not None}
+    fields = {field.name: field for field in parameters_of(kind)}
+    kernel = found.get("kernel", fields["kernel"].default if "kernel" in fields else "linear")
+    for name in found.keys() - {"kernel"}:
+        # least squares may need landmarks for the linear kernel too
+        is_landmarks = name == "n_components" and issubclass(kind, LeastSquaresKernel)
+        fits = kernel != "linear" and kernel in ONLY_FOR.get(name, (kernel,))
+        if not (fits or is_landmarks):
+            flag = name.replace("_", "-")
+            raise click.UsageError(f"--{flag} has no effect with --kernel {kernel}")
+    if found.get("n_components") == "all":
+        found["n_components"] = None
+    return found
 
 
 def mark_of(text: str) -> int | str | None:
@@ -220,24 +254,6 @@ def mark_of(text: str) -> int | str | None:
         return int(text)
     except ValueError:
         return text
-
-
-def _class_weight(text: str) -> dict[Any, float] | str | None:
-    """Read `none`, `balanced` or a list of LABEL=WEIGHT."""
-    if text in ("none", "balanced"):
-        return None if text == "none" else text
-    weights: dict[Any, float] = {}
-    for part in text.split(","):
-        label, sign, weight = part.rpartition("=")
-        try:
-            if not sign or not label:
-                raise ValueError("no pair")
-            weights[mark_of(label.strip())] = float(weight)
-        except ValueError:
-            raise click.UsageError(
-                f"--class-weight wants none, balanced or LABEL=WEIGHT,..., got {text!r}"
-            ) from None
-    return weights
 
 
 def _text(value: Any) -> str:

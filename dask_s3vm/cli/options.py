@@ -1,19 +1,22 @@
-"""Types of option values, and the groups of options of `train` that need no other module.
+"""Options in groups, types of their values, and the groups of options that need no other module.
 
-An option's value comes from the command line as text, or from the TOML file of `--config` as a TOML
-value. Each type below lists the TOML types that it accepts in `toml`.
+`--help` shows the common options. An option that belongs to one value of `--method`, `--kernel` or
+`--format` is shown if that value is on the command line too, and `--help-all` shows all options.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
 
-#: Prefix of the name of a table column, where an option takes a file or a column.
-COLUMN = "column:"
+#: Groups of options, in the order of `--help`; each is a table of a `--config` file.
+GROUPS = ("data", "labels", "method", "kernel", "run", "cluster")
+
+#: Options whose value decides what else `--help` shows.
+TOPICS = ("method", "kernel", "format")
 
 #: Kernel option -> the kernels that it applies to; other options apply to all but the linear one.
-_ONLY_FOR = {
+ONLY_FOR = {
     "sigma": ("rbf",),
     "gamma": ("rbf", "poly", "sigmoid", "laplacian", "chi2"),
     "degree": ("poly",),
@@ -21,37 +24,131 @@ _ONLY_FOR = {
 }
 
 
-class Word(click.ParamType):
-    """A word or a whole number, stored as text: `all`, `-1`, `spam`."""
+class Option(click.Option):
+    """An option of a group.
 
-    name = "text"
-    toml: tuple[type, ...] = (str, int)
+    Parameters
+    ----------
+    group : str
+        One of `GROUPS`.
+    shown : str or None
+        The default in words, where the value itself says too little.
+    topic : tuple (str, tuple of str) or None
+        One of `TOPICS` and its values for which `--help` shows the option; None: always.
+    """
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        """Return the value as text."""
-        return str(value)
+    def __init__(
+        self,
+        *args: Any,
+        group: str,
+        shown: str | None = None,
+        topic: tuple[str, tuple[str, ...]] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(*args, **more)
+        self.group = group
+        self.shown = shown
+        self.topic = topic
+
+    def is_shown(self, chosen: Mapping[str, str]) -> bool:
+        """Whether `--help` shows the option, given the values of `TOPICS`."""
+        return self.topic is None or chosen.get(self.topic[0]) in self.topic[1]
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Return what `--help` shows in brackets: the default."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        if self.shown is not None:
+            extra["default"] = self.shown
+        return extra
 
 
-class YesNo(click.Choice):
-    """`auto`, `yes` or `no`; a TOML file may have true and false for the latter two."""
+class GroupedCommand(click.Command):
+    """A command whose `--help` shows its options in groups, the common ones first."""
 
-    toml: tuple[type, ...] = (str, bool)
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        if any(getattr(one, "topic", None) for one in self.params):
+            self.params.append(
+                click.Option(
+                    ["--help-all"],
+                    is_flag=True,
+                    is_eager=True,
+                    expose_value=False,
+                    callback=_show_all,
+                    help="Show all options and exit.",
+                )
+            )
 
-    def __init__(self) -> None:
-        super().__init__(["auto", "yes", "no"])
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line; note the values of `TOPICS` for `--help`, which comes first."""
+        ctx.meta["topics"] = _values_of(TOPICS, args)
+        return super().parse_args(ctx, args)
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return True, False or "auto"."""
-        if isinstance(value, bool):
-            return value
-        return {"yes": True, "no": False}.get(super().convert(value, param, ctx), "auto")
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options group by group."""
+        chosen, everything = ctx.meta.get("topics", {}), ctx.meta.get("help_all", False)
+        sections: dict[str, list[tuple[str, str]]] = {group: [] for group in (*GROUPS, "other")}
+        left_out: dict[str, None] = {}
+        for one in self.get_params(ctx):
+            record = one.get_help_record(ctx)
+            if record is None or isinstance(one, click.Argument):
+                continue
+            if isinstance(one, Option) and not everything and not one.is_shown(chosen):
+                left_out[one.topic[0] if one.topic else "method"] = None
+            else:
+                sections[getattr(one, "group", "other")].append(record)
+        for group, records in sections.items():
+            if records:
+                with formatter.section(f"{group.capitalize().removesuffix('s')} options"):
+                    formatter.write_dl(records)
+        names = [f"--{topic} NAME" for topic in TOPICS if topic in left_out]
+        if left_out:
+            of = f"Add {' or '.join(names)} to see the options of that choice; " if names else ""
+            with formatter.section("More options"):
+                formatter.write_text(f"{of}--help-all shows all.")
+
+
+def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta["help_all"] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+def _values_of(names: Iterable[str], args: list[str]) -> dict[str, str]:
+    """Values of options in an unparsed command line."""
+    found = {}
+    for name in names:
+        for place, word in enumerate(args):
+            if word == f"--{name}" and place + 1 < len(args):
+                found[name] = args[place + 1]
+            elif word.startswith(f"--{name}="):
+                found[name] = word.split("=", 1)[1]
+    return found
+
+
+def option(*names: str, group: str, **more: Any) -> Callable[..., Any]:
+    """Decorate a command with an `Option`."""
+    return click.option(*names, cls=Option, group=group, **more)
+
+
+def add_options(command: Callable[..., Any], options: Iterable[Any]) -> Callable[..., Any]:
+    """Apply decorators of options to a command; `--help` lists them in the given order."""
+    for one in reversed(list(options)):
+        command = one(command)
+    return command
+
+
+def names_of(add: Callable[..., Any]) -> list[str]:
+    """Return the Python names of the options that a decorator adds."""
+    return [str(one.name) for one in click.command()(add(lambda **given: None)).params]
 
 
 class Renamed(click.ParamType):
     """A former option: any value is refused, with the new name in the message."""
 
     name = "renamed"
-    toml: tuple[type, ...] = (str, int, float, bool, list)
 
     def __init__(self, now: str) -> None:
         self._now = now
@@ -61,8 +158,31 @@ class Renamed(click.ParamType):
         self.fail(f"this option is called {self._now}", param, ctx)
 
 
+def renamed(name: str, now: str, **more: Any) -> Callable[..., Any]:
+    """Decorate a command with a former option, hidden and refused."""
+    key = name.replace("-", "_")
+    return click.option(
+        f"--{name}", f"_{key}", type=Renamed(now), hidden=True, expose_value=False, **more
+    )
+
+
+class YesNo(click.Choice):
+    """`auto`, `yes` or `no`; true and false of a TOML file are the latter two."""
+
+    def __init__(self) -> None:
+        super().__init__(["auto", "yes", "no"])
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return True, False or "auto"."""
+        if isinstance(value, bool):
+            return value
+        words = {"true": "yes", "false": "no"}
+        found = super().convert(words.get(value, value), param, ctx)
+        return {"yes": True, "no": False}.get(found, "auto")
+
+
 class Numbers(click.ParamType):
-    """Numbers separated by commas, or a list in a TOML file.
+    """Numbers separated by commas: one number, or a tuple of several.
 
     Parameters
     ----------
@@ -71,33 +191,40 @@ class Numbers(click.ParamType):
     """
 
     name = "numbers"
-    toml: tuple[type, ...] = (str, int, float, list)
 
     def __init__(self, whole: bool = False) -> None:
         self._read: Any = int if whole else float
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return a single number, or a tuple of several."""
-        if isinstance(value, str):
-            value = value.split(",")
-        elif not isinstance(value, list | tuple):
-            value = [value]
+        if not isinstance(value, str):
+            return value
         try:
-            if any(isinstance(item, bool) for item in value):
-                raise TypeError("a truth value is not a number")
-            found = tuple(self._read(item) for item in value)
-        except (TypeError, ValueError):
-            self.fail(f"{value!r} is not a list of numbers", param, ctx)
-        if not found:
-            self.fail("the list is empty", param, ctx)
+            found = tuple(self._read(item) for item in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a number or a list of numbers", param, ctx)
         return found[0] if len(found) == 1 else found
+
+
+class CountOrAll(click.ParamType):
+    """A positive whole number, or `all`."""
+
+    name = "number|all"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the number, or "all"."""
+        if str(value).lower() == "all":
+            return "all"
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"wants a number or `all`, got {value!r}", param, ctx)
 
 
 class Place(click.ParamType):
     """A file or a folder, given by its path or its URL."""
 
     name = "path"
-    toml: tuple[type, ...] = (str,)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Return the path; an empty one is refused."""
@@ -106,57 +233,37 @@ class Place(click.ParamType):
         return str(value)
 
 
-class LabelPlace(Place):
-    """A file of labels, or `column:NAME`."""
-
-    name = "path|column:name"
-
-
-def is_local(value: str) -> bool:
-    """Whether a `Place` is a path of this machine, rather than a URL or a column."""
-    return "://" not in value and not value.startswith(COLUMN)
-
-
-def add_options(command: Callable[..., Any], options: Sequence[Any]) -> Callable[..., Any]:
-    """Apply decorators of options to a command; `--help` lists them in the given order."""
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --model, --predict-unlabeled, --report, --checkpoint, --resume, --dry-run, ..."""
+def label_place_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say where labels are."""
     options = [
-        click.option("--model", type=Place(), default="model.npz", show_default=True,
-                     help="Model file to write."),
-        click.option("--predict-unlabeled", type=Place(), metavar="OUT",
-                     help="File to write the labels found for the unlabeled rows to: .csv or .npy "
-                          "[default: none]."),
-        click.option("--report", type=Place(), metavar="DIR",
-                     help="Folder to write history, facts and plots to; `dask-s3vm report DIR` "
-                          "makes a page from it [default: none]."),
-        click.option("--checkpoint", type=Place(), metavar="DIR",
-                     help="Folder to save the state of the fit in, for --resume [default: none]."),
-        click.option("--resume", is_flag=True,
-                     help="Resume from the state in --checkpoint; without a state there, start "
-                          "from the beginning."),
-        click.option("--dry-run", is_flag=True,
-                     help="Print what the fit would need (memory, rounds, time), and stop."),
-        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-        click.option("--quiet", is_flag=True, help="Show no progress."),
+        option("--label", group="labels", metavar="COLUMN",
+               help="Label column of a table: its name, its number (-1: the last), or `none`."),
+        option("--labels", type=Place(), group="labels", metavar="FILE",
+               help="File of labels for the rows of DATA: text with one label per line, or .npy."),
+        option("--positive", multiple=True, group="labels", metavar="LABEL",
+               help="Label of class 1, all other labels being class 0; repeatable.",
+               shown="each label is a class"),
+        renamed("label-column", "--label now"),
     ]  # fmt: skip
     return add_options(command, options)
 
 
 def label_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --labels and --unlabeled."""
+    """Add the options that say where labels are, what marks unlabeled rows, and what to hide."""
     options = [
-        click.option("--labels", type=LabelPlace(), metavar="FILE|column:NAME",
-                     help="Labels that are not in DATA: a text file with one label per line "
-                          "(0 = unlabeled), or .npy; or a column of the table."),
-        click.option("--unlabeled", type=Word(),
-                     help="Label that marks unlabeled rows, or `none` "
-                          "[default: -1; 0 if --labels is a text file]."),
+        label_place_options,
+        option("--unlabeled", group="labels", metavar="MARK", default="auto", show_default=True,
+               help="Label that marks unlabeled rows, or `none`. auto: an empty cell, or -1; 0 in "
+                    "a --labels text file of -1, 0 and +1."),
+        option("--hide-all-but", type=click.IntRange(2), group="labels", metavar="N",
+               help="Hide all labels but N, drawn at random, and print the error on the hidden "
+                    "ones."),
+        option("--hold-out", type=click.FloatRange(0, 1, min_open=True, max_open=True),
+               group="labels", metavar="SHARE",
+               help="Hide this share of the labels of each class (0.2: a fifth), and print the "
+                    "error on them."),
+        renamed("label-rows", "--hide-all-but now"),
+        renamed("label-seed", "--seed now"),
     ]  # fmt: skip
     return add_options(command, options)
 
@@ -164,45 +271,31 @@ def label_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --kernel and the parameters of kernels."""
     names = ["linear", "rbf", "poly", "laplacian", "cosine", "chi2", "sigmoid"]
+    of = {name: ("kernel", kernels) for name, kernels in ONLY_FOR.items()}
     options = [
-        click.option("--kernel", type=click.Choice(names), default="linear", show_default=True,
-                     help="Kernel of the model."),
-        click.option("--n-components", type=Word(),
-                     help="Number of landmarks of the kernel, or `all` [default: 500]."),
-        click.option("--sigma", type=float,
-                     help="Width of the rbf kernel [default: from the ranges of the columns]."),
-        click.option("--gamma", type=float,
-                     help="Parameter gamma of poly, sigmoid, laplacian and chi2, and of rbf in "
-                          "place of --sigma [default: 1 / number of columns; chi2: 1]."),
-        click.option("--degree", type=float, help="Degree of the poly kernel [default: 3]."),
-        click.option("--coef0", type=float,
-                     help="Constant of the poly and sigmoid kernels [default: 1]."),
-        click.option("--seed", type=click.IntRange(0),
-                     help="Seed of landmarks and random starts [default: 0]."),
+        option("--kernel", type=click.Choice(names), group="kernel", shown="linear; star: rbf",
+               help="Kernel of the model."),
+        option("--n-components", type=CountOrAll(), group="kernel", shown="500",
+               help="Number of landmark rows that the kernel is computed with, or `all`."),
+        option("--sigma", type=float, group="kernel", topic=of["sigma"],
+               shown="from the ranges of the columns", help="Width of the rbf kernel."),
+        option("--gamma", type=float, group="kernel", topic=of["gamma"],
+               shown="1 / number of columns; chi2: 1",
+               help="Parameter gamma of the kernel; of rbf, in place of --sigma."),
+        option("--degree", type=float, group="kernel", topic=of["degree"], shown="3",
+               help="Degree of the poly kernel."),
+        option("--coef0", type=float, group="kernel", topic=of["coef0"], shown="1",
+               help="Constant of the poly and sigmoid kernels."),
     ]  # fmt: skip
     return add_options(command, options)
 
 
-def kernel_parameters(kernel: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the kernel parameters of an estimator; an option without effect is refused."""
-    chosen = {name: value for name, value in given.items() if value is not None}
-    for name in chosen:
-        if kernel == "linear" or kernel not in _ONLY_FOR.get(name, (kernel,)):
-            option = name.replace("_", "-")
-            raise click.UsageError(f"--{option} has no effect with --kernel {kernel}")
-    if "n_components" in chosen:
-        wanted = count_or_all(chosen["n_components"])
-        chosen["n_components"] = None if wanted == "all" else wanted
-    if "seed" in chosen:
-        chosen["random_state"] = chosen.pop("seed")
-    return {"kernel": kernel, **chosen}
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --json."""
+    words = "Print the result as one JSON object."
+    return option("--json", "as_json", is_flag=True, group="run", help=words)(command)
 
 
-def count_or_all(text: str) -> int | str:
-    """Read the value of --n-components: a number, or "all"."""
-    if text.lower() == "all":
-        return "all"
-    try:
-        return int(text)
-    except ValueError:
-        raise click.UsageError(f"--n-components wants a number or `all`, got {text!r}") from None
+def quiet_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --quiet."""
+    return option("--quiet", is_flag=True, group="run", help="Show no progress.")(command)

@@ -3,10 +3,11 @@
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+import numpy as np
 
 Row = dict[str, Any]
 
@@ -14,29 +15,59 @@ Row = dict[str, Any]
 _TERMINAL_S, _LOG_S = 0.1, 10.0
 
 
-def show(rows: Sequence[Row], as_json: bool = False) -> None:
-    """Print rows as an aligned table, or as JSON with one object per line."""
+def show(result: Row | Sequence[Row], as_json: bool = False) -> None:
+    """Print a result: as one JSON object, or as text.
+
+    A dict is printed as pairs, and rows as a table, which is `results` in JSON.
+    """
     if as_json:
-        for row in rows:
-            click.echo(json.dumps(row, default=_plain))
+        show_json(result if isinstance(result, dict) else {"results": list(result)})
         return
-    names = list(rows[0])
-    cells = [[_cell(row[name]) for name in names] for row in rows]
+    if isinstance(result, dict):
+        show_pairs(result)
+        return
+    names = list(result[0])
+    cells = [[_cell(row[name]) for name in names] for row in result]
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
     for line in [names, ["-" * width for width in widths], *cells]:
         click.echo("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)))
 
 
+def show_tables(tables: Mapping[str, Sequence[Row]], as_json: bool = False) -> None:
+    """Print several tables, one below the other; in JSON one object has all of them by name."""
+    if as_json:
+        show_json({name: list(rows) for name, rows in tables.items()})
+        return
+    for name, rows in tables.items():
+        click.echo(f"{name}:")
+        show(rows)
+        click.echo()
+
+
+def show_json(result: Row) -> None:
+    """Print one JSON object; NaN and infinite numbers are null."""
+    from dask_s3vm.reports.record import plain
+
+    click.echo(json.dumps(plain(result), allow_nan=False))
+
+
+def show_pairs(facts: Row) -> None:
+    """Print names and values, one pair per line."""
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        click.echo(f"{name.replace('_', ' ').ljust(width)}  {_cell(value)}")
+
+
 def _cell(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return str(value)
+    if isinstance(value, bool | np.bool_) or value is None:
+        return "-" if value is None else "yes" if value else "no"
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, list | tuple):
+        return ", ".join(_cell(item) for item in value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else str(value)
 
 
 #: Columns of a history that add up to the work of a fit.

@@ -8,16 +8,18 @@ import csv
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Protocol
+from typing import IO, Any, Protocol
 
 import click
 import numpy as np
 
-from dask_s3vm.cli.cluster import ClusterOptions, cluster_options, running_on
-from dask_s3vm.cli.data import data_options, rows_for, split_options
-from dask_s3vm.cli.output import Row, show
+from dask_s3vm.cli.cluster import cluster_of, cluster_options, running_on
+from dask_s3vm.cli.data import file_options, labeled_rows, options_for, read_rows, reading_options
+from dask_s3vm.cli.labels import check_label_options
+from dask_s3vm.cli.options import GroupedCommand, Place, json_option, label_place_options, option
+from dask_s3vm.cli.output import Row, show, show_json
 from dask_s3vm.cli.stopping import BadData, format_errors
-from dask_s3vm.io.archive import write_atomically
+from dask_s3vm.io.store import check_writable, replacing
 
 #: Endings of the names of files that `open_found` can write.
 ENDINGS = (".csv", ".npy")
@@ -26,67 +28,81 @@ ENDINGS = (".csv", ".npy")
 _HEADER = 512
 
 
-@click.command()
-@click.argument("model", type=click.Path(exists=True, dir_okay=False))
-@click.argument("data", nargs=-1, required=True)
-@click.option(
-    "--output", type=click.File("w"), default="-", help="File to write [default: standard output]."
+@click.command(cls=GroupedCommand)
+@click.argument("model", type=Place())
+@click.argument("data", nargs=-1, required=True, type=Place())
+@option(
+    "--output",
+    type=Place(),
+    default="-",
+    group="run",
+    metavar="FILE",
+    shown="standard output",
+    help="File to write.",
 )
-@click.option("--decision", is_flag=True, help="Write outputs w.x + b instead of classes.")
-@data_options
+@option("--decision", is_flag=True, group="run", help="Write outputs w.x + b instead of classes.")
+@file_options
 @cluster_options
-def predict(
-    model: str,
-    data: tuple[str, ...],
-    output: Any,
-    decision: bool,
-    **given: Any,
-) -> None:
+def predict(model: str, data: tuple[str, ...], output: str, decision: bool, **chosen: Any) -> None:
     """Predict the rows of DATA with MODEL, one line per row.
 
     Tables are encoded like the training tables of the model. Labels in DATA are ignored.
-    """
+
+    \b
+    Example:
+      dask-s3vm predict model.npz new.csv --output labels.txt
+    """  # noqa: D301
     from dask_s3vm.io.models import load_predictor
 
     with format_errors():
+        if output != "-":
+            check_writable(output)
         estimator = load_predictor(model)
-        source, where = split_options(given)
-        with running_on(ClusterOptions(**where)):
-            X, _ = rows_for(estimator, data, source, labels=False)
+        options = options_for(estimator, data, reading_options(chosen))
+        with running_on(cluster_of(chosen)):
+            encoder = getattr(estimator, "encoder_", None)
+            X, _ = read_rows(data, options, encoder=encoder, labels=False)
             answer = estimator.decision_function(X) if decision else estimator.predict(X)
             values = np.asarray(answer)
-    np.savetxt(output, values, fmt="%.17g" if decision else "%s")
+        text = io.StringIO()
+        np.savetxt(text, values, fmt="%.17g" if decision else "%s")
+        if output == "-":
+            click.echo(text.getvalue(), nl=False)
+        else:
+            with replacing(output, "w") as stream:
+                stream.write(text.getvalue())
 
 
-@click.command()
-@click.argument("model", type=click.Path(exists=True, dir_okay=False))
-@click.argument("data", nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@data_options
+@click.command(cls=GroupedCommand)
+@click.argument("model", type=Place())
+@click.argument("data", nargs=-1, required=True, type=Place())
+@file_options
+@label_place_options
+@json_option
 @cluster_options
-def evaluate(
-    model: str,
-    data: tuple[str, ...],
-    as_json: bool,
-    **given: Any,
-) -> None:
-    """Score MODEL on the rows of DATA whose label is one of its classes.
+def evaluate(model: str, data: tuple[str, ...], as_json: bool, **chosen: Any) -> None:
+    """Measure the accuracy of MODEL on the rows of DATA whose label is one of its classes.
 
-    Tables are encoded like the training tables of the model.
-    """
+    Tables are encoded like the training tables of the model. `share` is the share of a class among
+    the labels, `predicted_share` among the predictions.
+
+    \b
+    Example:
+      dask-s3vm evaluate model.npz test.csv
+    """  # noqa: D301
     import dask
 
+    from dask_s3vm.io.label_files import read_labels
     from dask_s3vm.io.models import load_predictor
 
+    check_label_options(chosen)
     with format_errors():
         estimator = load_predictor(model)
-        source, where = split_options(given)
-        with running_on(ClusterOptions(**where)):
-            X, y = rows_for(estimator, data, source)
-            if y is None:
-                raise BadData(
-                    f"{data[0]} has no labels: an array `y` or a label column is needed to evaluate"
-                )
+        apart = read_labels(chosen["labels"]) if chosen["labels"] else None
+        options = options_for(estimator, data, chosen)
+        with running_on(cluster_of(chosen)):
+            encoder, mark = (getattr(estimator, "encoder_", None), estimator.unlabeled)
+            X, y = labeled_rows(data, options, apart, encoder=encoder, unlabeled=mark)
             predicted, truth = dask.compute(estimator.predict(X), y)
         known = np.isin(truth, estimator.classes_)
         if not known.any():
@@ -94,11 +110,17 @@ def evaluate(
                 f"no row of {data[0]} has a label among the classes of the model, "
                 f"{estimator.classes_.tolist()}"
             )
-    show(_scores(estimator.classes_, predicted[known], truth[known]), as_json)
+    scores = _scores(estimator.classes_, predicted[known], truth[known])
+    if as_json:
+        show_json(scores)
+        return
+    show(scores["classes"])
+    right = scores["accuracy"]
+    click.echo(f"\naccuracy {right:.4f} (error {100 * (1 - right):.2f} %) on {known.sum():,} rows")
 
 
-def _scores(classes: np.ndarray, predicted: np.ndarray, truth: np.ndarray) -> list[Row]:
-    """Return one row of scores per class, and one over all classes."""
+def _scores(classes: np.ndarray, predicted: np.ndarray, truth: np.ndarray) -> Row:
+    """Return the accuracy, and one row of scores per class."""
     rows: list[Row] = []
     for label in classes:
         given, found = truth == label, predicted == label
@@ -107,14 +129,15 @@ def _scores(classes: np.ndarray, predicted: np.ndarray, truth: np.ndarray) -> li
             {
                 "class": str(label),
                 "rows": int(given.sum()),
+                "share": float(given.mean()),
+                "predicted_share": float(found.mean()),
                 "precision": right / max(1, int(found.sum())),
                 "recall": right / max(1, int(given.sum())),
-                "error_%": 100.0 * float(np.mean(given != found)),
             }
         )
     accuracy = float(np.mean(predicted == truth))
-    total = {"precision": accuracy, "recall": accuracy, "error_%": 100.0 * (1.0 - accuracy)}
-    return [*rows, {"class": "all", "rows": len(truth), **total}]
+    total = {"rows": len(truth), "accuracy": accuracy, "error_%": 100.0 * (1.0 - accuracy)}
+    return {**total, "classes": rows}
 
 
 class Sink(Protocol):
@@ -135,15 +158,14 @@ def open_found(path: str, classes: np.ndarray) -> Iterator[Sink]:
     for each class. An npy file has the same as a structured array, with one field `decision` of k
     numbers for k > 2 classes.
     """
-    with write_atomically(path) as stream:
-        if path.lower().endswith(".npy"):
+    is_array = path.lower().endswith(".npy")
+    with replacing(path, "wb" if is_array else "w") as stream:
+        if is_array:
             sink = _NpySink(stream, classes)
             yield sink
             sink.finish()
         else:
-            text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
-            yield _CsvSink(text, classes)
-            text.detach()  # flushes the text; `write_atomically` closes the stream
+            yield _CsvSink(stream, classes)
 
 
 class _CsvSink:
@@ -161,7 +183,7 @@ class _CsvSink:
 
 
 class _NpySink:
-    def __init__(self, stream: BinaryIO, classes: np.ndarray) -> None:
+    def __init__(self, stream: IO[bytes], classes: np.ndarray) -> None:
         self.n_rows = 0
         self._stream = stream
         decision = ("decision", "<f8", (len(classes),)) if len(classes) > 2 else ("decision", "<f8")

@@ -7,12 +7,13 @@ errors of the command line end a run, and adds dask's performance report.
 import contextlib
 import importlib.util
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 
+from dask_s3vm.cli.options import GroupedCommand, Place, option
 from dask_s3vm.cli.stopping import Interrupted, format_errors
+from dask_s3vm.io.store import exists, join_url, open_input, replacing
 from dask_s3vm.reports import record as records
 from dask_s3vm.reports.record import Ending, RunRecord
 
@@ -23,51 +24,62 @@ LARGEST_SVG = 600_000
 PERFORMANCE_FILE = "dask-performance.html"
 
 
-@click.command()
-@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False))
-@click.option(
+@click.command(cls=GroupedCommand)
+@click.argument("directory", metavar="DIR", type=Place())
+@option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False),
-    help="Page to write [default: DIR/report.html].",
+    type=Place(),
+    group="run",
+    metavar="FILE",
+    shown="DIR/report.html",
+    help="Page to write.",
 )
 def report(directory: str, output: str | None) -> None:
-    """Make a page about the run in DIR: parameters, data, curves, history, environment.
+    """Make a page about the run in DIR: result, pictures, shares, weights, history, environment.
 
     The page is a single HTML file that opens without a network connection.
     """
-    from dask_s3vm.io.archive import write_atomically
     from dask_s3vm.reports.page import make_page
 
     with format_errors():
         facts, history, config = records.read_record(directory)
-        page = make_page(facts, history, config, pictures_of(Path(directory), facts, history))
-        target = output or str(Path(directory) / "report.html")
-        with write_atomically(target) as stream:
+        page = make_page(facts, history, config, pictures_of(directory, facts, history))
+        target = output or join_url(directory, "report.html")
+        with replacing(target) as stream:
             stream.write(page.encode("utf-8", "replace"))
     click.echo(target)
 
 
 def pictures_of(
-    directory: Path, facts: dict[str, Any], history: list[dict[str, Any]]
+    directory: str, facts: dict[str, Any], history: list[dict[str, Any]]
 ) -> dict[str, tuple[str, bytes]]:
     """Return the pictures of a run, name -> (media type, bytes); drawn now if there are none."""
+    from dask_s3vm.reports.page import PICTURES
+
     found: dict[str, tuple[str, bytes]] = {}
-    for path in sorted((directory / "plots").glob("*.svg")):
-        content, other = path.read_bytes(), path.with_suffix(".png")
-        if len(content) > LARGEST_SVG and other.exists():
-            found[path.stem] = ("image/png", other.read_bytes())
-        else:
-            found[path.stem] = ("image/svg+xml", content)
+    for name in PICTURES:
+        vector, pixels = (join_url(directory, "plots", f"{name}.{kind}") for kind in ("svg", "png"))
+        if exists(vector):
+            content = _read(vector)
+            if len(content) > LARGEST_SVG and exists(pixels):
+                found[name] = ("image/png", _read(pixels))
+            else:
+                found[name] = ("image/svg+xml", content)
     if found:
         return found
-    from dask_s3vm.reports.page import draw_run, to_svg
+    from dask_s3vm.reports.pictures import draw_run, to_svg
 
     try:
         drawn = draw_run(facts, history)
     except ImportError:
         return {}
     return {name: ("image/svg+xml", to_svg(figure)) for name, figure in drawn.items()}
+
+
+def _read(url: str) -> bytes:
+    with open_input(url) as stream:
+        return bytes(stream.read())
 
 
 def ending_of(error: BaseException | None) -> Ending:
@@ -81,14 +93,10 @@ def ending_of(error: BaseException | None) -> Ending:
 def performance_report(client: Any, record: RunRecord) -> Iterator[None]:
     """Write dask's performance report about the body of the `with` into the folder of a run.
 
-    Without a cluster, or without bokeh, the record gets a note instead. A performance report that
-    fails does not make the run fail.
+    There is none without a cluster. Without bokeh, the record gets a note instead. A performance
+    report that fails does not make the run fail.
     """
-    if record.directory is None:
-        yield
-        return
-    if client is None:
-        record.note(f"no {PERFORMANCE_FILE}: the run uses threads of this process, not a cluster")
+    if record.directory is None or client is None:
         yield
         return
     if importlib.util.find_spec("bokeh") is None:
@@ -97,7 +105,9 @@ def performance_report(client: Any, record: RunRecord) -> Iterator[None]:
         return
     import distributed
 
-    report = distributed.performance_report(str(record.directory / PERFORMANCE_FILE), mode="inline")
+    report = distributed.performance_report(
+        join_url(record.directory, PERFORMANCE_FILE), mode="inline"
+    )
     report.__enter__()
     try:
         yield

@@ -58,8 +58,8 @@ class Facts:
         Number of rows, and of rows without a label.
     stored : int
         Number of stored entries.
-    labels : Counter
-        Number of rows of each label.
+    labels, found : Counter
+        Number of labeled rows of each label, and of unlabeled rows by the label found.
     labeled, unlabeled : ndarray
         Histograms of the outputs over `EDGES`. With k > 2 classes, a row counts k times.
     beyond : int
@@ -70,6 +70,7 @@ class Facts:
     n_unlabeled: int = 0
     stored: int = 0
     labels: Counter[Any] = field(default_factory=Counter)
+    found: Counter[Any] = field(default_factory=Counter)
     labeled: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) - 1, np.int64))
     unlabeled: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) - 1, np.int64))
     beyond: int = 0
@@ -108,6 +109,7 @@ def note_rows(record: RunRecord, estimator: Any, X: Any, y: Any, facts: Facts) -
         "unlabeled_rows": facts.n_unlabeled,
         "labeled_rows": {str(label): count for label, count in sorted(facts.labels.items())},
     }
+    record.facts["shares"] = _shares(estimator, facts)
     used = np.flatnonzero(facts.labeled + facts.unlabeled)
     low, high = (used[0], used[-1] + 1) if len(used) else (0, 0)
     record.facts["outputs"] = {
@@ -124,12 +126,30 @@ def note_rows(record: RunRecord, estimator: Any, X: Any, y: Any, facts: Facts) -
         )
 
 
+def _shares(estimator: Any, facts: Facts) -> list[dict[str, Any]]:
+    """Return the share of each class among the unlabeled rows: expected, and found."""
+    if not facts.n_unlabeled:
+        return []
+    classes, ratio = estimator.classes_.tolist(), getattr(estimator, "positive_ratio_", None)
+    expected: list[Any] = [None] * len(classes)
+    if ratio is not None:
+        expected = [1.0 - ratio, ratio] if np.ndim(ratio) == 0 else np.asarray(ratio).tolist()
+    return [
+        {"class": label, "expected": share, "predicted": facts.found[label] / facts.n_unlabeled}
+        for label, share in zip(classes, expected, strict=True)
+    ]
+
+
 def _count(facts: Facts, block: Block, unlabeled: np.ndarray) -> None:
     facts.rows += len(block.given)
     facts.n_unlabeled += int(unlabeled.sum())
     facts.stored += block.stored
-    values, counts = np.unique(block.given[~unlabeled], return_counts=True)
-    facts.labels.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+    for counter, labels in (
+        (facts.labels, block.given[~unlabeled]),
+        (facts.found, block.found[unlabeled]),
+    ):
+        values, counts = np.unique(labels, return_counts=True)
+        counter.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
     for histogram, part in ((facts.labeled, ~unlabeled), (facts.unlabeled, unlabeled)):
         outputs = block.outputs[part]
         inside = np.histogram(outputs, EDGES)[0]

@@ -7,6 +7,7 @@ once.
 """
 
 import contextlib
+import linecache
 import logging
 import os
 import signal
@@ -30,6 +31,7 @@ Exit codes:
   2    wrong usage
   65   bad input: running again will not help
   69   no scheduler or no worker can be reached
+  70   an error in this program
   75   stopped by a signal, state saved: run again with --resume
   130  stopped by SIGINT without a saved state (143: by SIGTERM)
 """
@@ -71,6 +73,18 @@ class Interrupted(click.ClickException):
         click.echo(self.message, file=file, err=True)
 
 
+class Internal(click.ClickException):
+    """An error in this program, not in its input."""
+
+    exit_code = 70
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(
+            f"an error in dask-s3vm itself, {type(error).__name__}: {error}; add --log-level debug "
+            "to see where"
+        )
+
+
 @contextlib.contextmanager
 def format_errors() -> Iterator[None]:
     """Turn errors about the input and the cluster into one line and an exit code."""
@@ -80,8 +94,47 @@ def format_errors() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
     except EngineError as error:
         raise Unreachable(str(error)) from error
-    except (ValueError, TypeError, FileNotFoundError, FileExistsError, ImportError) as error:
+    except (FileNotFoundError, FileExistsError, IsADirectoryError, PermissionError) as error:
         raise BadData(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+    except (ValueError, TypeError, ImportError) as error:
+        if not is_deliberate(error):
+            raise
+        raise BadData(str(error)) from error
+
+
+@contextlib.contextmanager
+def internal_errors() -> Iterator[None]:
+    """Give any error that nobody foresaw the exit code 70; its traceback is for --log-level debug.
+
+    Some errors are control flow: those of click, and a stop by a signal.
+    """
+    try:
+        yield
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except Exception as error:
+        logging.getLogger("dask_s3vm").debug("the error", exc_info=True)
+        raise Internal(error) from error
+
+
+def is_deliberate(error: BaseException) -> bool:
+    """Whether a check raised the error, rather than a function that was called wrongly.
+
+    Classes of our own say so. Others were raised by a `raise` statement of this package or of
+    scikit-learn's checks; where numpy or Python itself raise them, the error is in this program.
+    """
+    if type(error).__module__.split(".")[0] in ("dask_s3vm", "sklearn"):
+        return True
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False
+    module = str(trace.tb_frame.f_globals.get("__name__", ""))
+    line = linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    return module.startswith(("dask_s3vm.", "sklearn.")) and line.lstrip().startswith("raise")
 
 
 def supervised(command: Callable[[], Any]) -> Any:

@@ -15,6 +15,7 @@ import dask.array as da
 import numpy as np
 
 from dask_s3vm.datasets._sampling import check_count, check_seed, row_keys, stream_seed
+from dask_s3vm.labels import AUTO, as_labels, mark_for
 from dask_s3vm.numerics.compiler import kernel
 from dask_s3vm.numerics.random import row_key
 
@@ -27,7 +28,7 @@ class _Choice(NamedTuple):
     always: tuple[int, ...]  # rows kept whatever their keys
 
 
-def hide_labels(y: Any, n_labeled: int, *, unlabeled: Any = -1, random_state: int = 0) -> Any:
+def hide_labels(y: Any, n_labeled: int, *, unlabeled: Any = AUTO, random_state: int = 0) -> Any:
     """Keep some labels, chosen at random, and hide all others.
 
     Every class keeps at least one label.
@@ -35,11 +36,12 @@ def hide_labels(y: Any, n_labeled: int, *, unlabeled: Any = -1, random_state: in
     Parameters
     ----------
     y : array_like or dask.array.Array
-        Labels, one-dimensional and numeric, none of them equal to `unlabeled`.
+        Labels, one-dimensional, numbers or strings, none of them missing or equal to `unlabeled`.
     n_labeled : int
         Number of labels to keep, at least the number of classes.
-    unlabeled : number, default -1
-        Value of the hidden entries.
+    unlabeled : number or str, default "auto"
+        Value of the hidden entries; "auto": -1 for integers, NaN for floating-point numbers, "" for
+        strings, None for objects, as the estimators read them.
     random_state : int, default 0
         Seed. Which rows keep their labels does not depend on the chunks.
 
@@ -54,7 +56,10 @@ def hide_labels(y: Any, n_labeled: int, *, unlabeled: Any = -1, random_state: in
     if not isinstance(y, da.Array):
         y = np.asarray(y)
     _check_labels(y, n_labeled)
-    unlabeled = _as_label(unlabeled, y.dtype)
+    dtype = y.dtype
+    unlabeled = _as_label(mark_for(dtype, unlabeled), dtype)
+    if dtype.kind in "US":  # wide enough for the mark
+        dtype = np.result_type(dtype, np.asarray(unlabeled))
     first = _first_rows(y, seed)
     _check_classes(first, n_labeled, unlabeled)
     if n_labeled == y.shape[0]:
@@ -66,16 +71,16 @@ def hide_labels(y: Any, n_labeled: int, *, unlabeled: Any = -1, random_state: in
         _hide_block,
         choice=choice,
         unlabeled=unlabeled,
-        dtype=y.dtype,
-        meta=np.empty(0, y.dtype),
+        dtype=dtype,
+        meta=np.empty(0, dtype),
     )
 
 
 def _check_labels(y: Any, n_labeled: int) -> None:
     if y.ndim != 1:
         raise ValueError(f"y must be one-dimensional, got {y.ndim} dimensions")
-    if y.dtype.kind not in "iuf":
-        raise TypeError(f"y must hold integers or floating-point numbers, got {y.dtype}")
+    if y.dtype.kind not in "iufUSO":
+        raise TypeError(f"y must hold numbers or strings, got {y.dtype}")
     if math.isnan(y.shape[0]):
         raise ValueError(
             "y must have known chunk sizes, got unknown ones: call y.compute_chunk_sizes() first"
@@ -86,6 +91,11 @@ def _check_labels(y: Any, n_labeled: int) -> None:
 
 def _as_label(unlabeled: Any, dtype: np.dtype) -> Any:
     """Return `unlabeled` as a scalar of the dtype of the labels, if it is representable."""
+    if dtype.kind == "O":
+        return unlabeled
+    if dtype.kind in "US":
+        words = unlabeled if isinstance(unlabeled, bytes) else str(unlabeled)
+        return np.asarray(words, dtype=dtype.kind)[()]
     if isinstance(unlabeled, numbers.Real):
         # A value that does not fit wraps around or warns; the comparison finds it.
         with np.errstate(all="ignore"):
@@ -114,6 +124,8 @@ def _first_rows(y: Any, seed: np.uint64) -> dict[Any, int]:
 
 def _first_of_block(block: np.ndarray, start: int, seed: np.uint64) -> dict[Any, tuple[int, int]]:
     """Return the smallest key of every class of a block, and its row."""
+    if block.dtype.kind == "O":
+        block = as_labels(block)
     keys = row_keys(seed, start, start + len(block))
     order = np.argsort(keys)
     labels, first = np.unique(block[order], return_index=True)
@@ -128,6 +140,8 @@ def _check_classes(classes: Iterable[Any], n_labeled: int, unlabeled: Any) -> No
     known = list(classes)
     if any(label != label for label in known):
         raise ValueError("y must hold no NaN, got at least one")
+    if "" in known or b"" in known:
+        raise ValueError("y must hold no missing label, got at least one")
     if unlabeled in known:
         raise ValueError(
             f"y must not hold the value of unlabeled, got {unlabeled}: choose another `unlabeled`"

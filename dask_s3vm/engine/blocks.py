@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dask_s3vm.engine.containers import check_size, plain_rows, refuse_masked
 from dask_s3vm.engine.mapped import MappedRows, mapped_rows
-from dask_s3vm.kernels.rows import CSR, MAX_ENTRIES, Rows, check_columns, check_finite, check_indptr
+from dask_s3vm.kernels.rows import CSR, MAX_ENTRIES, Rows, check_finite
+from dask_s3vm.labels import as_labels
 
-_WANTED = "a 2-d numpy array, a scipy.sparse array or matrix, or a sparse.COO / sparse.GCXS array"
+#: Largest sample weight: the costs of rows that weigh more are lost beside it, or overflow.
+MAX_WEIGHT = 1e20
 
 
 class Block(NamedTuple):
@@ -40,6 +43,8 @@ def make_block(
     """
     in_file = mapped_rows(X) if mapped else None
     rows, n_features = (in_file, X.shape[1]) if in_file else canonical_rows(X, narrow)
+    if not isinstance(rows, MappedRows):
+        check_size(rows.values if isinstance(rows, CSR) else rows)
     n = row_count(rows)
     for name, values in (("y", labels), ("sample_weight", weights)):
         if values is not None and np.shape(values) != (n,):
@@ -50,69 +55,28 @@ def make_block(
     return Block(
         rows,
         n_features,
-        None if labels is None else as_labels(labels),
+        None if labels is None else _labels_of_block(labels),
         None if weights is None else as_weights(weights),
     )
 
 
 def canonical_rows(X: Any, narrow: bool = True) -> tuple[Rows, int]:
     """Convert a block to `CSR` or a C-ordered float matrix; return it and its number of columns."""
+    X = plain_rows(X)
     if sp.issparse(X):
-        return _from_scipy(X, narrow), X.shape[1]
-    if type(X).__module__.split(".")[0] == "sparse":
-        return _from_sparse(X, narrow), X.shape[1]
-    if not isinstance(X, np.ndarray):
-        raise TypeError(f"X has blocks of type {type(X).__name__}; wanted {_WANTED}")
-    if X.ndim != 2:
-        raise ValueError(f"X must be 2-dimensional, got {X.ndim} dimension(s)")
-    matrix = np.ascontiguousarray(_as_values(np.asarray(X), narrow))
+        return _csr_of(X, narrow), X.shape[1]
+    matrix = np.ascontiguousarray(_as_values(X, narrow))
     return frozen(aligned(matrix)), matrix.shape[1]
 
 
-def as_labels(labels: Any) -> np.ndarray:
-    """Check labels: 1-dimensional, whole numbers or strings; objects become one or the other."""
-    labels = np.asarray(labels)
-    if labels.ndim != 1:
-        raise ValueError(f"y must be 1-dimensional, got shape {labels.shape}")
-    if labels.dtype.kind == "O":
-        labels = _of_objects(labels)
-    if labels.dtype.kind not in "biufUS":
-        raise TypeError(f"y has dtype {labels.dtype}; wanted class labels, integers or strings")
-    if labels.dtype.kind == "f":
-        if not np.all(np.isfinite(labels)):
-            raise ValueError(
-                "Input y contains NaN or infinity; wanted class labels, and the value `unlabeled` "
-                "for rows without a label"
-            )
-        fractions = labels != np.floor(labels)
-        if fractions.any():
-            raise ValueError(
-                f"Unknown label type: y has values such as {labels[fractions][0]}; wanted class "
-                "labels, integers or strings"
-            )
-    return labels
-
-
-def _of_objects(labels: np.ndarray) -> np.ndarray:
-    """Convert objects to numbers if all are numbers, else to strings.
-
-    Among strings, integers are allowed too: the value `unlabeled` may be one.
-    """
-    if all(isinstance(label, (int, np.integer)) for label in labels):
-        return labels.astype(np.int64)
-    if all(isinstance(label, (float, np.floating, int, np.integer)) for label in labels):
-        return labels.astype(np.float64)
-    for label in labels:
-        if not isinstance(label, (str, int, np.integer)):
-            raise ValueError(
-                f"y has {label!r} of type {type(label).__name__} among its labels; wanted integers "
-                "or strings, and the value `unlabeled` for rows without a label"
-            )
-    return labels.astype(str)
+def _labels_of_block(labels: Any) -> np.ndarray:
+    refuse_masked(labels, "y")
+    return as_labels(labels)
 
 
 def as_weights(weights: Any) -> np.ndarray:
-    """Check sample weights: 1-dimensional, finite, not negative."""
+    """Check sample weights: 1-dimensional, finite, not negative, of a size to compute with."""
+    refuse_masked(weights, "sample_weight")
     weights = np.asarray(weights, dtype=np.float64)
     if weights.ndim != 1:
         raise ValueError(f"sample_weight must be 1-dimensional, got shape {weights.shape}")
@@ -121,6 +85,11 @@ def as_weights(weights: Any) -> np.ndarray:
     if np.any(weights < 0):
         raise ValueError(
             f"sample_weight must not be negative, got {weights.min()}; wanted 0 or more"
+        )
+    if len(weights) and weights.max() > MAX_WEIGHT:
+        raise ValueError(
+            f"sample_weight is up to {weights.max():.3g}; wanted at most {MAX_WEIGHT:.0e}: divide "
+            "the weights by their mean"
         )
     return weights
 
@@ -201,8 +170,7 @@ def as_sparse(rows: Rows) -> CSR:
     """Return sparse rows, converted from dense ones if need be."""
     if isinstance(rows, CSR):
         return rows
-    csr = sp.csr_array(rows)
-    return _checked_csr(csr.data, csr.indices, csr.indptr, csr.shape, narrow=False)
+    return _csr_of(sp.csr_array(rows), narrow=False)
 
 
 def renumber_columns(rows: Rows, position: np.ndarray) -> Rows:
@@ -229,34 +197,13 @@ def aligned(array: np.ndarray) -> np.ndarray:
     return array if array.flags.aligned else array.copy()
 
 
-def _from_scipy(X: Any, narrow: bool) -> CSR:
-    if X.ndim != 2:
-        raise ValueError(f"X must be 2-dimensional, got {X.ndim} dimension(s)")
-    csr = X.tocsr()
-    return _checked_csr(csr.data, csr.indices, csr.indptr, csr.shape, narrow)
-
-
-def _from_sparse(X: Any, narrow: bool) -> CSR:
-    if X.ndim != 2:
-        raise ValueError(f"X must be 2-dimensional, got {X.ndim} dimension(s)")
-    if X.fill_value != 0:
-        raise ValueError(f"X has sparse blocks with fill_value {X.fill_value}; wanted 0")
-    if getattr(X, "compressed_axes", None) == (0,):
-        return _checked_csr(X.data, X.indices, X.indptr, X.shape, narrow)
-    return _from_scipy(X.tocsr() if hasattr(X, "tocsr") else X.to_scipy_sparse(), narrow)
-
-
-def _checked_csr(
-    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int], narrow: bool
-) -> CSR:
-    """Check CSR arrays, which compiled code trusts, and convert them to the kernels' types."""
-    stored = check_indptr(data, indices, indptr, shape)
-    indices, data = indices[:stored], data[:stored]
-    check_columns(indices, shape[1])
+def _csr_of(X: Any, narrow: bool) -> CSR:
+    """Convert a checked csr_array to the kernels' types."""
+    stored = int(X.indptr[-1])
     return CSR(
-        frozen(aligned(indptr.astype(np.uint32))),
-        frozen(aligned(_as_columns(indices, shape[1], narrow))),
-        frozen(aligned(np.ascontiguousarray(_as_values(data, narrow)))),
+        frozen(aligned(X.indptr.astype(np.uint32))),
+        frozen(aligned(_as_columns(X.indices[:stored], X.shape[1], narrow))),
+        frozen(aligned(np.ascontiguousarray(_as_values(X.data[:stored], narrow)))),
     )
 
 

@@ -15,10 +15,11 @@ from dask.core import get_dependencies
 
 from dask_s3vm import _config
 from dask_s3vm.engine import plan
-from dask_s3vm.engine.blocks import Block, as_labels, as_weights, column_type, make_block, row_count
+from dask_s3vm.engine.blocks import Block, as_weights, column_type, make_block, row_count
 from dask_s3vm.engine.computing import compute_all, current_client
 from dask_s3vm.engine.sources import Columns, LocalSource, Source
 from dask_s3vm.kernels.passes import warm
+from dask_s3vm.labels import as_labels
 
 if TYPE_CHECKING:
     import distributed

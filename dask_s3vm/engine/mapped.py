@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from dask_s3vm.engine.containers import is_canonical
 from dask_s3vm.kernels.rows import CSR, Rows, check_columns, check_finite, check_indptr
 
 #: Bytes that are checked before their pages are released.
@@ -174,9 +175,8 @@ def mapped_rows(X: Any) -> MappedRows | None:
         rows = _sparse(X)
     else:
         return None
-    if rows is not None:
-        _check(rows, X.shape[1])
-    return rows
+    # entries that are stored twice are added up in a copy, in memory
+    return rows if rows is not None and _check(rows, X.shape[1]) else None
 
 
 def _dense(X: np.ndarray) -> MappedRows | None:
@@ -206,17 +206,23 @@ def _is_float(values: np.ndarray) -> bool:
     return values.dtype in (np.float32, np.float64)
 
 
-def _check(rows: MappedRows, n_features: int) -> None:
-    """Check column numbers and values; release the pages as the check proceeds."""
+def _check(rows: MappedRows, n_features: int) -> bool:
+    """Check column numbers and values; release the pages as the check proceeds.
+
+    Returns whether column numbers increase within every row.
+    """
+    canonical = True
     step = max(1, rows.n_rows * _CHECKED_AT_ONCE // rows.nbytes)
     for start in range(0, rows.n_rows, step):
         part = rows.part(start, min(start + step, rows.n_rows))
         found = part.open()
         if isinstance(found, CSR):
             check_columns(found.indices, n_features)
+            canonical = canonical and is_canonical(found.indptr, found.indices)
             found = found.values
         check_finite(found)
         part.release()
+    return canonical
 
 
 def mapped_array(array: np.ndarray) -> MappedArray | None:

@@ -28,6 +28,7 @@ from dask_s3vm.engine.blocks import (
 from dask_s3vm.engine.mapped import MappedRows
 from dask_s3vm.engine.shard import Piece
 from dask_s3vm.kernels.rows import CSR, count_entries
+from dask_s3vm.labels import Tally
 
 #: Nominal size of a stored entry with its column number, to convert `s3vm.shard-bytes` to cost.
 BYTES_PER_ENTRY = 12
@@ -38,9 +39,9 @@ MIN_COLUMNS_TO_ORDER = 4096
 #: Number of rows at the head of the data from which column frequencies are counted.
 ROWS_TO_COUNT = 16_384
 
-#: From this many columns on, all rows are counted, and columns that do not occur get no number:
-#: work on vectors then costs as much as a pass over the rows, and 16 bits do for fewer columns.
-MIN_COLUMNS_TO_DROP = 1 << 16
+#: With at most this many entries per column, all rows are counted, and columns that do not occur
+#: get no number: work on vectors is then a tenth of a pass over the rows, or more.
+MAX_ENTRIES_TO_DROP = 64
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Facts:
     cost : sum of the costs of its rows.
     nbytes : size of the arrays of its rows, in memory or in a file.
     sparse : whether the rows are sparse.
-    labels : sorted distinct labels; None if the block has no labels.
+    labels : distinct labels and their counts; None if the block has no labels.
     mapped : whether the rows can stay in their file; also true of blocks without stored entries.
     """
 
@@ -62,7 +63,7 @@ class Facts:
     cost: int
     nbytes: int
     sparse: bool
-    labels: np.ndarray | None
+    labels: Tally | None
     mapped: bool = False
 
 
@@ -124,7 +125,7 @@ def facts_of(block: Block) -> Facts:
         costs,
         sum(array.nbytes for array in arrays),
         rows.indptr is not None if isinstance(rows, MappedRows) else isinstance(rows, CSR),
-        None if block.labels is None else np.unique(block.labels),
+        None if block.labels is None else Tally.of(block.labels),
         mapped or n_rows == 0 or (isinstance(rows, CSR) and len(rows.indices) == 0),
     )
 
@@ -255,13 +256,14 @@ def column_order(
 ) -> np.ndarray | None:
     """Order the columns by their frequency; None to keep the user's order.
 
-    Frequencies are those in the first rows, or in all rows of wide data, whose columns that do not
-    occur are left out. `count` sums `count_columns` over (block number, number of rows) pairs.
+    Frequencies are those in the first rows; or in all rows if the data is wide for its size, and
+    columns that do not occur are then left out. `count` sums `count_columns` over (block number,
+    number of rows) pairs.
     """
     n_features = facts[0].n_features
     if n_features < MIN_COLUMNS_TO_ORDER or not any(fact.sparse for fact in facts):
         return None
-    if n_features >= MIN_COLUMNS_TO_DROP:
+    if sum(fact.cost for fact in facts) <= MAX_ENTRIES_TO_DROP * n_features:
         counts = count([(number, fact.n_rows) for number, fact in enumerate(facts)])
         return order_columns(counts)[: max(1, np.count_nonzero(counts))]
     head, left = [], ROWS_TO_COUNT

@@ -27,6 +27,7 @@ from dask_s3vm.engine.blocks import (
 from dask_s3vm.engine.mapped import MappedRows
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.kernels.rows import CSR, Rows, load_pair, new_pair, pair_output
+from dask_s3vm.labels import of_kind
 
 if TYPE_CHECKING:
     from dask_s3vm.engine.plan import Layout
@@ -188,8 +189,7 @@ def build_shard(
 
 def encode(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the class number of each label; -1 for values that are no class: unlabeled rows."""
-    if classes.dtype.kind in "US":  # a block of unlabeled rows alone may hold numbers
-        labels = labels.astype(classes.dtype.kind)
+    labels = of_kind(labels, classes.dtype.kind)
     small = np.int8 if len(classes) <= 127 else np.int32
     place = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
     return np.where(classes[place] == labels, place, -1).astype(small)

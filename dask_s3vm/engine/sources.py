@@ -16,6 +16,7 @@ from dask_s3vm.engine.local import LocalEngine
 from dask_s3vm.engine.plan import Facts, Layout
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Piece, Shard, build_shard, encode
+from dask_s3vm.labels import Tally
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,13 @@ class Summary:
     """Measurements of all rows.
 
     n_rows, n_features : shape of the data.
-    labels : sorted distinct labels; None without labels.
+    labels : distinct labels and their counts; None without labels.
     block_rows : number of rows of each block.
     """
 
     n_rows: int
     n_features: int
-    labels: np.ndarray | None
+    labels: Tally | None
     block_rows: tuple[int, ...]
 
 
@@ -94,10 +95,10 @@ def summarize(facts: list[Facts], columns: Columns) -> Summary:
             f"X is empty: it has shape ({n_rows}, {n_features}); wanted at least one row and column"
         )
     columns.check(n_rows)
-    found = [fact.labels for fact in facts if fact.labels is not None and len(fact.labels)]
+    found = [fact.labels for fact in facts if fact.labels is not None and len(fact.labels.values)]
+    labels = Tally.joined(found) if found else None
     if columns.labels is not None:
-        found = [columns.labels]
-    labels = np.unique(np.concatenate(found)) if found else None
+        labels = Tally.of(columns.labels)
     return Summary(n_rows, n_features, labels, tuple(fact.n_rows for fact in facts))
 
 

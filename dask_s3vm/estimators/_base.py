@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -16,26 +16,32 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.estimators._linear import LinearClassifier
+from dask_s3vm.estimators._ratio import positive_ratios
 from dask_s3vm.estimators._record import check_resumable, recorded
 from dask_s3vm.estimators._rows import (
+    Opened,
     PlacedRows,
     class_costs,
-    find_classes,
     has_unlabeled,
-    positive_ratios,
+    open_rows,
     take_in,
 )
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import KernelMap
 from dask_s3vm.interrupts import interruptible
+from dask_s3vm.labels import find_classes
 from dask_s3vm.methods.base import (
     ENDINGS,
     BinarySolution,
     BinaryTask,
     ClassTotals,
     Start,
+    balanced_weights,
     class_totals,
+    is_balanced,
+    n_predicted_positive,
 )
+from dask_s3vm.methods.ratio import RatioEstimate
 from dask_s3vm.methods.run import HistoryRow, Record
 from dask_s3vm.parameters.methods import MethodParameters
 
@@ -51,7 +57,8 @@ class FitRows:
     """Rows in an engine for one fit, and what is known of their labels.
 
     costs : cost of a labeled row by its class.
-    ratios : share of positive rows among the unlabeled, for each binary problem.
+    ratios : share of positive rows among the unlabeled, for each binary problem; none for a method
+        that needs no share.
     supervised : whether the labeled rows alone count.
     weighted : whether rows have weights.
     start : (k, d + 1) weights to start from, in the user's column order, or None.
@@ -64,7 +71,7 @@ class FitRows:
     classes: np.ndarray
     totals: ClassTotals
     costs: np.ndarray
-    ratios: list[float]
+    ratios: list[RatioEstimate]
     supervised: bool
     weighted: bool
     start: np.ndarray | None
@@ -100,6 +107,7 @@ class LinearS3VM(MethodParameters, LinearClassifier):
     #: parameters that an estimator without them has all the same
     class_weight: Any = None
     warm_start: bool = False
+    balance: str = "paper"
 
     #: what `max_iter` counts
     _counted = "Newton steps"
@@ -112,10 +120,13 @@ class LinearS3VM(MethodParameters, LinearClassifier):
 
         Parameters
         ----------
-        X : array of shape (n, d)
-            numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
-        y : array of shape (n,), numpy or dask
-            Labels; `unlabeled` marks rows without one.
+        X : array of shape (n, d), or a frame
+            numpy, scipy.sparse, `sparse`, or a dask array with blocks of these; or a DataFrame of
+            pandas, dask or polars, or any table that speaks Arrow. Columns that are not numbers are
+            encoded by a `TableEncoder`, which becomes `encoder_`.
+        y : array of shape (n,), numpy or dask, or str
+            Labels; `unlabeled` marks rows without one. Or the name of a column of X, which is then
+            no feature.
         sample_weight : array of shape (n,), numpy or dask, or None
             Weights of the rows, within the labeled and within the unlabeled ones.
 
@@ -167,8 +178,11 @@ class LinearS3VM(MethodParameters, LinearClassifier):
     def _tasks(self, rows: FitRows) -> list[BinaryTask]:
         """The binary problems: one for two classes, else one-vs-rest."""
         totals, costs = rows.totals, self._task_costs(rows)
+        size = totals.n_unlabeled, totals.unlabeled_weight
+        if not rows.ratios:
+            return [BinaryTask(positive, costs, *size) for positive in rows.positives]
         return [
-            BinaryTask(positive, costs, totals.n_unlabeled, totals.unlabeled_weight, ratio)
+            BinaryTask(positive, costs, *size, ratio.value, ratio.interval)
             for positive, ratio in zip(rows.positives, rows.ratios, strict=True)
         ]
 
@@ -183,7 +197,7 @@ class LinearS3VM(MethodParameters, LinearClassifier):
                 name = f"class {task.positive}, model {place}"
                 about: HistoryRow = {"class": task.positive}
                 if "lam" in self.facts.columns:
-                    about["lam"] = float(model.lam)
+                    about["lam"] = float(getattr(model, "lam_", model.lam))
                 solution = rows.record.once(
                     name, self._solution, partial(solve, place, number, task, start, name, about)
                 )
@@ -191,7 +205,32 @@ class LinearS3VM(MethodParameters, LinearClassifier):
                 found[place].append(solution)
             if seeds is not None:
                 seeds[task.positive] = seed
-        return found
+        if rows.supervised or not rows.ratios:
+            return found
+        tasks = self._tasks(rows)
+        return [
+            [self._balanced(rows, *pair) for pair in zip(tasks, solved, strict=True)]
+            for solved in found
+        ]
+
+    def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
+        """Move the bias where `balance` asks for it, else warn of predictions far from the ratio.
+
+        A model without a bias stays without one.
+        """
+        engine, bias = rows.engine, float(getattr(self, "fit_intercept", False))
+        if bias and self.balance == "predictions":
+            return replace(solution, w=balanced_weights(engine, solution.w, bias, task))
+        share = n_predicted_positive(engine, solution.w, bias) / task.n_unlabeled
+        if not is_balanced(share, task.ratio):
+            warn(
+                f"{type(self).__name__}: {100 * share:.1f} % of the unlabeled rows are predicted "
+                f"to be of class {rows.classes[task.positive]!r}, where positive_ratio says "
+                f"{100 * task.ratio:.1f} %; the fit may have collapsed: check positive_ratio, or "
+                "use balance='predictions' with a bias",
+                UserWarning,
+            )
+        return solution
 
     def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
         """Set the fitted attributes, and warn where a fit did not converge.
@@ -218,10 +257,18 @@ class LinearS3VM(MethodParameters, LinearClassifier):
             )
 
     def _keep_labels(self, X: Any, y: Any, rows: FitRows, found: Any) -> None:
-        """Set what is known of the unlabeled rows: positive_ratio_, transduction_."""
-        self.positive_ratio_ = one_or_all(rows.ratios)
+        """Set what is known of the unlabeled rows.
+
+        Sets: positive_ratio_, positive_ratio_interval_, transduction_.
+        """
+        self._keep_ratios(rows)
         labels = None if found is None else self.classes_[found]
         self.transduction_ = self._complete(X, y, rows.block_rows, labels)
+
+    def _keep_ratios(self, rows: FitRows) -> None:
+        self.positive_ratio_ = one_or_all([one.value for one in rows.ratios])
+        intervals = np.array([one.interval for one in rows.ratios])
+        self.positive_ratio_interval_ = intervals[0] if len(intervals) == 1 else intervals
 
     # Rows in an engine --------------------------------------------------------------------------
 
@@ -259,11 +306,11 @@ class LinearS3VM(MethodParameters, LinearClassifier):
         totals = class_totals(engine, len(classes))
         costs = class_costs(classes, totals, self.class_weight)
         positives = positives_of(classes)
-        ratios = [0.5] * len(positives)
-        if hasattr(self, "positive_ratio"):
-            ratios = positive_ratios(self, classes, totals, positives)
         supervised = self._is_supervised(totals)
         with recorded(self, engine, about, len(positives), rounds_before) as record:
+            ratios: list[RatioEstimate] = []
+            if hasattr(self, "positive_ratio"):
+                ratios = positive_ratios(self, record, engine, classes, totals, positives)
             yield FitRows(
                 engine, classes, totals, costs, ratios, supervised, weighted, start,
                 placed.block_rows, placed.rows, record,
@@ -356,6 +403,8 @@ def fit_path(
     seeds : what fits for larger lam left, which is replaced by what these leave; None for fits that
         do not depend on each other.
     """
+    opened = Opened(X, y) if isinstance(X, PlacedRows) else open_rows(X, y)
+    X, y = opened.X, opened.y
     walk = list(models) if len(models) == 1 else sorted(models, key=lambda model: -model.lam)
     guide = walk[0] if len(walk) == 1 else clone(walk[0])
     with guide._placed(X, y, sample_weight, [model.lam for model in walk[1:]]) as rows:
@@ -371,9 +420,13 @@ def fit_path(
             for name in _SHARED:
                 if hasattr(guide, name):
                     setattr(model, name, getattr(guide, name))
+        if not isinstance(X, PlacedRows):
+            vars(model).pop("encoder_", None)
         model._keep(solved, rows, own)
         if hasattr(model, "positive_ratio"):
             model._keep_labels(X, y, rows, numbers)
+        if not isinstance(X, PlacedRows):
+            opened.tell(model)
 
 
 #: What the models of a path have in common.

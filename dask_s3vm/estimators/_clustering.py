@@ -10,7 +10,8 @@ from dask_s3vm.estimators._base import one_or_all
 from dask_s3vm.estimators._least_squares import LeastSquaresModel, search_settings
 from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._record import check_resumable, recorded
-from dask_s3vm.estimators._rows import as_array, take_in
+from dask_s3vm.estimators._rows import as_array, open_rows, take_in
+from dask_s3vm.frames import like_frame
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.clustering import Split, split_rows
 from dask_s3vm.parameters.fields import fitted, parametrized
@@ -72,8 +73,9 @@ class MaxMarginClustering(ClusteringParameters, ClusterMixin, LeastSquaresModel)
 
         Parameters
         ----------
-        X : array of shape (n, d)
-            numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
+        X : array of shape (n, d), or a frame
+            numpy, scipy.sparse, `sparse`, or a dask array with blocks of these; or a DataFrame, as
+            for the classifiers.
         y : ignored
 
         Returns
@@ -84,6 +86,8 @@ class MaxMarginClustering(ClusteringParameters, ClusterMixin, LeastSquaresModel)
         self._check_kernel()
         check_resumable(self)
         search = search_settings(self)
+        opened = open_rows(X)
+        X = opened.X
         source, kernel_map = take_in(self, X, None, None, self._fit_kernel_map)
         try:
             n_rows = source.summary.n_rows
@@ -106,17 +110,19 @@ class MaxMarginClustering(ClusteringParameters, ClusterMixin, LeastSquaresModel)
         self._keep_splits(splits, engine.layout.n_features)
         self._to_columns()
         self.labels_ = like_rows(labels, as_array(X), source.summary.block_rows)
+        opened.tell(self)
         return self
 
     def predict(self, X: Any) -> Any:
-        """Cluster of each row by the splits: array of shape (n,), lazy if X is a dask array."""
+        """Cluster of each row by the splits: array of shape (n,), lazy if X is; see `fit`."""
         outputs = self.decision_function(X)
         if not is_dask(outputs):
-            return clusters_of(outputs, self.parents_)
+            return like_frame(clusters_of(outputs, self.parents_), X)
         more = {"drop_axis": 1} if outputs.ndim == 2 else {}
-        return outputs.map_blocks(
+        clusters = outputs.map_blocks(
             clusters_of, parents=self.parents_, dtype=np.int64, meta=np.empty(0, np.int64), **more
         )
+        return like_frame(clusters, X)
 
     def _keep_splits(self, splits: list[Split], n_features: int) -> None:
         weights = np.array([split.w for split in splits]).reshape(len(splits), n_features + 1)

@@ -25,6 +25,9 @@ from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.methods import LabelingParameters, QPParameters, SQPParameters
 from dask_s3vm.parameters.shared import ShardedSearch
 
+#: C_unlabeled=None: unlabeled rows weigh so much, all together, against the labeled ones.
+UNLABELED_PART = 0.1
+
 
 @parametrized
 class LabelingS3VM(LabelingParameters, LinearS3VM):
@@ -88,11 +91,11 @@ class LabelingS3VM(LabelingParameters, LinearS3VM):
         return solve
 
     def _unlabeled_cost(self, rows: FitRows) -> float:
-        """C*: the one given, or C l / u."""
+        """C*: the one given, or a part of C l / u."""
         if self.C_unlabeled is not None:
             return float(self.C_unlabeled)
         totals = rows.totals
-        return float(self.C * totals.weights.sum() / totals.unlabeled_weight)
+        return float(UNLABELED_PART * self.C * totals.weights.sum() / totals.unlabeled_weight)
 
     def _found_labels(self, rows: FitRows, solved: list[Any]) -> Any:
         if rows.supervised:

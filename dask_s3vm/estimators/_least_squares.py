@@ -1,6 +1,7 @@
 """RLSC, S2RLSC: least squares in closed form, and with labels that are searched."""
 
 from collections.abc import Sequence
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -9,15 +10,17 @@ import numpy as np
 from dask_s3vm.estimators._base import FitRows, LinearS3VM, Seeds, Solver, fit_path
 from dask_s3vm.estimators._linear import LinearModel
 from dask_s3vm.features import KernelMap, fit_kernel_map
+from dask_s3vm.features.landmarks import narrow_rows
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import BinaryTask, Start
 from dask_s3vm.methods.restarts import SearchSettings
-from dask_s3vm.methods.rlsc import RLSCTraining
+from dask_s3vm.methods.rlsc import ChosenLam, RLSCTraining, choose_lam
 from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.methods.s2rlsc import (
     LabeledSolution,
     LabelSearch,
     Projected,
+    Window,
     label_array,
     prepare_rows,
     window_of,
@@ -26,6 +29,10 @@ from dask_s3vm.numerics.random import seed_sequence
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.methods import RLSCParameters, S2RLSCParameters
 from dask_s3vm.parameters.shared import LeastSquaresKernel, ShardedSearch
+from dask_s3vm.problems.spectrum import is_graded
+
+#: balance_tol=None with balance="paper".
+PAPER_TOL = 0.1
 
 #: The largest matrix to be decomposed for the linear kernel, unless landmarks are chosen.
 LARGEST = 4096
@@ -46,7 +53,9 @@ class LeastSquaresModel(LeastSquaresKernel, LinearModel):
         n_rows, n_columns = X.shape
         # all rows as landmarks: a matrix of the size of their number
         if n_rows <= min(LARGEST, 3 * n_columns // 4):
-            return fit_kernel_map(X, "linear", n_components=None)
+            kernel_map = fit_kernel_map(X, "linear", n_components=None)
+            if n_columns > LARGEST or not _has_graded_columns(kernel_map.landmarks):
+                return kernel_map
         if n_columns <= LARGEST:
             return None
         return fit_kernel_map(
@@ -59,6 +68,14 @@ class LeastSquaresModel(LeastSquaresKernel, LinearModel):
             of_landmarks = self.coef_ @ self.kernel_map_.basis.T
             self.coef_ = np.ascontiguousarray((self.kernel_map_.landmarks.T @ of_landmarks.T).T)
             self.kernel_map_ = None
+
+
+def _has_graded_columns(rows: Any) -> bool:
+    """Whether products of rows lose the small columns; those of columns do not."""
+    rows = narrow_rows(rows)
+    squares = np.asarray((rows * rows).sum(axis=0), dtype=np.float64) / rows.shape[0]
+    means = np.asarray(rows.mean(axis=0, dtype=np.float64))
+    return is_graded(squares, squares - np.square(means))
 
 
 def search_settings(parameters: Any) -> SearchSettings:
@@ -224,6 +241,7 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, LinearS3VM):
         "Labels of the training rows: those given, and those found by the search (for more than "
         "two classes: predicted by the model). A dask array if X is one.",
     )
+    lam_: float = fitted("float", "The lam that was used.")
     n_iter_: int = fitted("int", S2RLSCParameters.facts.iteration_words())
     history_: list[dict[str, Any]] = fitted("list of dict", S2RLSCParameters.facts.history_words())
 
@@ -231,11 +249,27 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, LinearS3VM):
 
     def _train(self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None) -> list[list[Any]]:
         check_population(self.population)  # a mistake is found before anything is computed
+        for model in models:
+            model.lam_ = self._chosen_lam(rows) if model.lam is None else float(model.lam)
         if not rows.supervised:
             return super()._train(rows, models, seeds)
-        lams = [model.lam for model in models]
+        lams = [model.lam_ for model in models]
         training = RLSCTraining(rows.engine, rows.positives, rows.costs, lams, self.fit_intercept)
         return [one.solved for one in rows.record.run("models", training).models]
+
+    def _chosen_lam(self, rows: FitRows) -> float:
+        n_labeled = int(rows.totals.counts.sum())
+        choose = partial(
+            choose_lam, rows.engine, rows.positives, rows.costs, self.fit_intercept, n_labeled
+        )
+        return rows.record.once("lam", ChosenLam, choose).lam
+
+    def _window(self, task: BinaryTask) -> Window:
+        """Numbers of positive labels that a search may have."""
+        if self.balance_tol is None and self.balance == "predictions":
+            return Window(task.ratio, *task.count_window)
+        tol = PAPER_TOL if self.balance_tol is None else self.balance_tol
+        return window_of(task.n_unlabeled, task.ratio, tol)
 
     def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
         totals, settings = rows.totals, search_settings(self)
@@ -252,9 +286,9 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, LinearS3VM):
         def solve(
             place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
         ) -> LabeledSolution:
-            window = window_of(totals.n_unlabeled, task.ratio, self.balance_tol)
+            window = self._window(task)
             search = LabelSearch(
-                reduced, models[place].lam, totals.n_unlabeled, self.sharded, self.dtype, projected
+                reduced, models[place].lam_, totals.n_unlabeled, self.sharded, self.dtype, projected
             )
             return search.run(rows.record, name, about, number, window, settings, start)
 

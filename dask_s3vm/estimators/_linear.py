@@ -7,8 +7,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from dask_s3vm.engine.ingest import is_dask
-from dask_s3vm.estimators._rows import PlacedRows, as_array, rows_to_predict
+from dask_s3vm.estimators._rows import PlacedRows, as_array, plain_labels, rows_to_predict
 from dask_s3vm.features import KernelMap, check_kernel, fit_kernel_map
+from dask_s3vm.frames import take_label
+from dask_s3vm.labels import AUTO, as_labels, is_unlabeled, of_kind
 from dask_s3vm.parameters.fields import constraints_of, fitted, parametrized, refuse_renamed
 from dask_s3vm.parameters.shared import KernelParameters
 from dask_s3vm.prediction import LinearClasses, LinearOutputs
@@ -93,6 +95,35 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
         'step, or "max_iter".',
     )
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the labeled rows whose class is predicted right; others are left out.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            As for `predict`.
+        y : array of shape (n,), numpy or dask, or str
+            Labels; `unlabeled` marks rows without one. Or the name of a column of X.
+        sample_weight : array of shape (n,) or None
+            Weights of the rows.
+
+        Costs: labels and predictions of a dask array come to this process.
+        """
+        if isinstance(y, str):
+            X, y = take_label(X, y)
+        labels = plain_labels(y)
+        known = ~is_unlabeled(labels, getattr(self, "unlabeled", AUTO), self.classes_)
+        if not known.any():
+            raise ValueError("y has no labeled row to score on: every entry marks unlabeled rows")
+        found = plain_labels(self.predict(X))
+        if len(found) != len(labels):
+            raise ValueError(
+                f"y does not fit X: X has {len(found)} rows, y has {len(labels)} entries"
+            )
+        right = of_kind(found, labels.dtype.kind) == of_kind(labels, found.dtype.kind)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(np.average(right[known], weights=weights))
+
     def _complete(
         self, X: Any, y: Any, block_rows: tuple[int, ...], found: np.ndarray | None = None
     ) -> Any:
@@ -106,7 +137,7 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
         X, y = as_array(X), as_array(y)
         predicted = self.predict(X) if found is None else like_rows(found, X, block_rows)
         if not is_dask(X):
-            y = np.asarray(y.compute() if is_dask(y) else y).reshape(-1)
+            y = plain_labels(y)
             return _labels_or(y, predicted, self.classes_)
         if not is_dask(y):
             y = da.from_array(np.asarray(y).reshape(-1), chunks=(block_rows,))
@@ -125,4 +156,5 @@ def like_rows(found: np.ndarray, X: Any, block_rows: tuple[int, ...]) -> Any:
 
 
 def _labels_or(y: np.ndarray, predicted: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    y = of_kind(as_labels(y), classes.dtype.kind)
     return np.where(np.isin(y, classes), y, predicted).astype(classes.dtype)

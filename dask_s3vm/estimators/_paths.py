@@ -20,7 +20,7 @@ from sklearn.base import clone
 
 from dask_s3vm.engine.local import LocalEngine, SharedRows
 from dask_s3vm.estimators._base import LinearS3VM, Seeds, fit_path, place_rows
-from dask_s3vm.estimators._rows import PlacedRows
+from dask_s3vm.estimators._rows import PlacedRows, open_rows
 from dask_s3vm.parameters.methods import MethodFacts
 from dask_s3vm.parameters.shared import KernelParameters
 
@@ -65,7 +65,7 @@ def shared_rows(rows: PlacedRows) -> SharedRows | None:
 def shares_path(estimator: Any, seeded: bool) -> bool:
     """Whether candidates that differ in lam alone are better fitted together."""
     facts = facts_of(estimator)
-    if facts is None:
+    if facts is None or getattr(estimator, "lam", None) is None:
         return False
     if facts.shares_path:
         return np.ndim(estimator.lam) == 0
@@ -89,7 +89,9 @@ def refit_path(models: Sequence[Any], X: Any, y: Any, sample_weight: Any) -> Any
     if last.facts.shares_path:
         fit_path(models, X, y, sample_weight, seeds={})
         return last
-    with placed_once(last, X, y, sample_weight) as rows:
+    opened = open_rows(X, y)
+    with placed_once(last, opened.X, opened.y, sample_weight) as rows:
         fit_models(models, rows, True)
-    last.transduction_ = last._complete(X, y, rows.block_rows)
+    last.transduction_ = last._complete(opened.X, opened.y, rows.block_rows)
+    opened.tell(last)
     return last

@@ -14,7 +14,7 @@ from numbers import Integral
 from typing import Any, TextIO
 
 from dask_s3vm import _config
-from dask_s3vm.checkpoints import FileCheckpoint, fingerprint, identity_of
+from dask_s3vm.checkpoints import FileCheckpoint, check_directory, fingerprint, identity_of
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.run import Checkpoint, HistoryRow, Record
 
@@ -33,7 +33,7 @@ SPAN = 1.0
 
 
 def check_resumable(estimator: Any) -> None:
-    """Refuse a checkpoint of a fit that another process could not resume."""
+    """Refuse a checkpoint that cannot be written, or that another process could not resume."""
     if getattr(estimator, "checkpoint", None) is None:
         return
     draws = estimator.kernel != "linear" or getattr(estimator, "n_restarts", 0) > 0
@@ -42,6 +42,7 @@ def check_resumable(estimator: Any) -> None:
             "checkpoint: a fit that draws at random can be resumed only if random_state is an int, "
             f"got {estimator.random_state!r}; on the command line: --seed"
         )
+    check_directory(estimator.checkpoint)
 
 
 @contextmanager

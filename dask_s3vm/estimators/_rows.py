@@ -10,20 +10,30 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from dask_s3vm.engine.blocks import as_labels
+from dask_s3vm.engine.containers import checkable, refuse_masked
 from dask_s3vm.engine.ingest import ingest, is_dask
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.sources import Source
-from dask_s3vm.exceptions import RatioWarning, warn
+from dask_s3vm.exceptions import warn
 from dask_s3vm.features import FeatureBlocks, KernelMap, map_rows
-from dask_s3vm.methods.base import ClassTotals, share_interval
+from dask_s3vm.frames import (
+    as_rows,
+    is_arrow_frame,
+    is_frame,
+    is_numeric,
+    rows_for,
+    take_label,
+    text_names,
+)
+from dask_s3vm.labels import as_labels
+from dask_s3vm.methods.base import ClassTotals
 
-_FLOATS = [np.float64, np.float32]
-
-#: An estimated share is warned of when it may be off by more than this part of the smaller class.
-MOSTLY_KNOWN = 0.5
+#: What scikit-learn checks; the order of rows in memory would show in the last bits of products.
+_CHECKS: dict[str, Any] = {
+    "accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,46 @@ class PlacedRows:
             estimator.feature_names_in_ = self.names
 
 
+@dataclass(frozen=True)
+class Opened:
+    """X and y as arrays, and what a model must know to open other frames alike.
+
+    X, y : rows (a pandas frame of numbers stays one) and labels.
+    names : names of the columns, if X was a frame of numbers.
+    encoder : what made rows of a frame with other columns, or None.
+    """
+
+    X: Any
+    y: Any
+    names: np.ndarray | None = None
+    encoder: Any = None
+
+    def tell(self, model: Any) -> None:
+        """Have a fitted model open frames.
+
+        Sets: feature_names_in_, encoder_.
+        """
+        if self.names is not None:
+            model.feature_names_in_ = self.names
+        vars(model).pop("encoder_", None)  # of an earlier fit
+        if self.encoder is not None:
+            model.encoder_ = self.encoder
+
+
+def open_rows(X: Any, y: Any = None) -> Opened:
+    """Open a frame; y may be the name of one of its columns. Arrays stay as they are."""
+    if isinstance(y, str):
+        X, y = take_label(X, y)
+    if not is_frame(X):
+        return Opened(X, y)
+    if is_numeric(X):
+        return Opened(as_rows(X), y, text_names(X))
+    from dask_s3vm.features.table_encoder import TableEncoder
+
+    encoder = TableEncoder().fit(X)
+    return Opened(encoder.transform(X), y, encoder=encoder)
+
+
 def take_in(
     estimator: BaseEstimator,
     X: Any,
@@ -79,11 +129,12 @@ def take_in(
         )
     X, y, sample_weight = as_array(X), as_array(y), as_array(sample_weight)
     if y is not None and not is_dask(y):
+        refuse_masked(y, "y")
         y = column_or_1d(y, warn=True)
     if sample_weight is not None and not is_dask(sample_weight):
         sample_weight = _weights_in_memory(sample_weight, X)
     if not is_dask(X):
-        X = validate_data(estimator, _scipy_of_sparse(X), accept_sparse="csr", dtype=_FLOATS)
+        X = validate_data(estimator, checkable(X), **_CHECKS)
         kernel_map = find_map(X)
         features = None if kernel_map is None else FeatureBlocks(kernel_map, X.dtype)
         return ingest(X, y, sample_weight, features), kernel_map
@@ -102,23 +153,28 @@ def take_in(
 def rows_to_predict(estimator: BaseEstimator, X: Any) -> Any:
     """Check rows to be predicted: fitted, and as many columns as in training."""
     check_is_fitted(estimator)
-    X = as_array(X)
-    if not is_dask(X):
-        X = _scipy_of_sparse(X)
-        return validate_data(estimator, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
+    named = is_arrow_frame(X)
+    X = as_array(rows_for(estimator, X))
+    if named and not is_dask(X):  # its names were checked, and are gone
+        X = check_array(X, **_CHECKS, estimator=estimator)
+    elif not is_dask(X):
+        X = checkable(X)
+        return validate_data(estimator, X, **_CHECKS, reset=False)
     if X.ndim != 2 or X.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X has shape {X.shape}, but {type(estimator).__name__} was trained on "
             f"{estimator.n_features_in_} features; wanted (n, {estimator.n_features_in_})"
         )
-    return X.rechunk({1: -1}) if X.numblocks[1] != 1 else X
+    return X.rechunk({1: -1}) if is_dask(X) and X.numblocks[1] != 1 else X
 
 
 def as_array(values: Any) -> Any:
-    """Turn dask dataframes and series into dask arrays; leave all else."""
-    if hasattr(values, "to_dask_array"):
-        return values.to_dask_array()
-    return values
+    """Turn dask series into dask arrays; leave all else."""
+    if not hasattr(values, "to_dask_array"):
+        return values
+    if not isinstance(values.dtype, np.dtype):  # strings, categories, numbers with NA
+        values = values.astype(object)
+    return values.to_dask_array()
 
 
 def plain_labels(y: Any) -> np.ndarray:
@@ -126,22 +182,14 @@ def plain_labels(y: Any) -> np.ndarray:
     if y is None:
         raise ValueError("y is None; wanted labels, and marks for rows without one")
     y = as_array(y)
-    return as_labels(column_or_1d(y.compute() if is_dask(y) else y, warn=True))
-
-
-def _scipy_of_sparse(X: Any) -> Any:
-    """scikit-learn knows scipy's sparse arrays only."""
-    if type(X).__module__.split(".")[0] != "sparse":
-        return X
-    if X.ndim != 2:
-        raise ValueError(f"X must be 2-dimensional, got {X.ndim} dimension(s)")
-    if X.fill_value != 0:
-        raise ValueError(f"X is a sparse array with fill_value {X.fill_value}; wanted 0")
-    return X.to_scipy_sparse().tocsr()
+    y = y.compute() if is_dask(y) else y
+    refuse_masked(y, "y")
+    return as_labels(column_or_1d(y, warn=True))
 
 
 def _weights_in_memory(sample_weight: Any, X: Any) -> np.ndarray:
     """Return weights as an array; a number stands for that weight on every row."""
+    refuse_masked(sample_weight, "sample_weight")
     sample_weight = np.asarray(sample_weight)
     if sample_weight.ndim == 0:
         if is_dask(X):
@@ -151,31 +199,6 @@ def _weights_in_memory(sample_weight: Any, X: Any) -> np.ndarray:
 
 
 # Labels and classes ------------------------------------------------------------------------------
-
-
-def find_classes(values: np.ndarray | None, unlabeled: Any, supervised: bool = False) -> np.ndarray:
-    """Return the classes among the distinct values of y, without the mark of unlabeled rows.
-
-    With `supervised`, y of exactly {-1, +1} are two classes although -1 is the default mark:
-    read otherwise, they could never be trained on.
-    """
-    assert values is not None, "y was checked to be there"
-    mark = _mark_like(values, unlabeled)
-    classes = values if mark is None else values[values != mark]
-    if len(classes) == 0:
-        raise ValueError(
-            f"y has no labeled row: every entry is {unlabeled!r}, the mark of rows without a label"
-        )
-    if len(classes) >= 2:
-        return classes
-    if set(values.tolist()) == {-1, 1} and len(values) == 2:
-        if supervised:
-            return values
-        raise ValueError(
-            "y has the values -1 and +1, and -1 is the mark of unlabeled rows, which leaves one "
-            "class; use the classes 0 and 1, or another mark, for example unlabeled=0"
-        )
-    raise ValueError(f"y has only one class, {classes[0]!r}; wanted at least two classes")
 
 
 def class_costs(
@@ -221,38 +244,7 @@ def _class_weights(
     return weights
 
 
-def _mark_like(values: np.ndarray, unlabeled: Any) -> Any:
-    """Bring the mark to the type of y; None if it cannot occur there."""
-    if unlabeled is None:
-        return None
-    if values.dtype.kind in "US":
-        return np.array(str(unlabeled)).astype(values.dtype.kind)
-    return unlabeled if isinstance(unlabeled, (int, float, np.number)) else None
-
-
 # What is known of the unlabeled rows before training ----------------------------------------------
-
-
-def positive_ratios(
-    estimator: Any, classes: np.ndarray, totals: ClassTotals, positives: list[int]
-) -> list[float]:
-    """Share of positive rows among the unlabeled, for each binary problem.
-
-    The one given, or those of the labeled rows, with a warning where these are too few to tell.
-    """
-    given = estimator.positive_ratio
-    if given is None:
-        share = totals.weights / totals.weights.sum()
-        ratios = [float(share[positive]) for positive in positives]
-        if len(ratios) == 1 and totals.n_unlabeled:
-            _warn_of_guess(estimator, ratios[0], int(totals.counts.sum()))
-        return ratios
-    if len(classes) > 2:
-        raise ValueError(
-            f"positive_ratio={given} is for two classes, y has {len(classes)}; leave it None to "
-            "take the shares of the labeled rows"
-        )
-    return [float(given)]
 
 
 def has_unlabeled(estimator: Any, totals: ClassTotals) -> bool:
@@ -260,19 +252,8 @@ def has_unlabeled(estimator: Any, totals: ClassTotals) -> bool:
     if totals.n_unlabeled > 0 and totals.unlabeled_weight > 0:
         return True
     warn(
-        f"{type(estimator).__name__}: y has no unlabeled row (none is {estimator.unlabeled!r}, or "
-        "their weight is 0); the supervised problem is solved",
+        f"{type(estimator).__name__}: y has no unlabeled row (unlabeled={estimator.unlabeled!r}), "
+        "or their weight is 0; the supervised problem is solved",
         UserWarning,
     )
     return False
-
-
-def _warn_of_guess(estimator: Any, ratio: float, n_labels: int) -> None:
-    low, high = share_interval(ratio, n_labels)
-    if high - low > 2.0 * MOSTLY_KNOWN * min(ratio, 1.0 - ratio):
-        warn(
-            f"{type(estimator).__name__}: positive_ratio={ratio:.3g} is estimated from {n_labels} "
-            f"labeled rows, and may be anything from {low:.2g} to {high:.2g} (95 %); a wrong "
-            "ratio can double the error: give positive_ratio if it is known",
-            RatioWarning,
-        )

@@ -1,6 +1,7 @@
 """STAR-SVM: self-training with adaptive regularization."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._rows import PlacedRows, as_array
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.kernel_columns import KernelColumns, all_rows, block_rows, kernel_columns
-from dask_s3vm.methods.base import BinaryTask, ClassTotals, Start
+from dask_s3vm.methods.base import BinaryTask, ClassTotals, Start, balanced_weights
 from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.methods.star import (
     DualProblems,
@@ -54,9 +55,11 @@ class STARSVM(STARParameters, ShardedSearch, LinearS3VM):
     shards, on any engine, with coordinate ascent in each; kernels other than the linear one are
     computed with landmark rows. "auto" shards the linear kernel, and others beyond 10,000 rows.
 
-    There is no offset: for the linear kernel have the classes on both sides of the origin. The
-    authors' program computes exp(-|x - z|^2 / (4 sigma^2)) for its sigma: give sqrt(2) times that
-    to get the same kernel.
+    With ``balance="predictions"`` the linear kernel has a bias, and the threshold of the model is
+    moved to where the share of positive predictions is the ratio: weights of the classes have moved
+    it away from there. With ``balance="paper"`` there is no offset: have the classes on both sides
+    of the origin then. The authors' program computes exp(-|x - z|^2 / (4 sigma^2)) for its sigma:
+    give sqrt(2) times that to get the same kernel.
 
     References
     ----------
@@ -89,7 +92,9 @@ class STARSVM(STARParameters, ShardedSearch, LinearS3VM):
         "array of shape (n,) or (n, n_classes)",
         "Stage in which a row got its label: 0 given, below 0 for a row of weight 0.",
     )
-    intercept_: np.ndarray = fitted("ndarray of shape (1,) or (n_classes,)", "Zeros.")
+    intercept_: np.ndarray = fitted(
+        "ndarray of shape (1,) or (n_classes,)", 'Biases; zeros with balance="paper".'
+    )
     kernel_map_: KernelMap | None = fitted(
         "KernelMap or None",
         "Makes the features that `coef_` is over; None for the linear kernel. Without shards its "
@@ -126,19 +131,45 @@ class STARSVM(STARParameters, ShardedSearch, LinearS3VM):
 
     def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
         engine = rows.engine
-        problems: DualProblems = ShardedProblems(engine, len(rows.classes))
+        problems: DualProblems = ShardedProblems(engine, len(rows.classes), self._has_bias)
         if rows.rows is not None:
-            columns = self._kernel_columns(rows.rows)
-            problems = ExactProblems(engine, columns, columns.diagonal())
+            columns, one = self._kernel_columns(rows.rows), float(self._has_bias)
+            problems = ExactProblems(
+                engine, lambda numbers: columns(numbers) + one, columns.diagonal() + one
+            )
 
         def solve(
             place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
         ) -> StarSolution:
             costs = class_costs(self.C, task.ratio, self.weighting)
-            training = SelfTraining(problems.of_class(task.positive, costs), costs, self)
+            wanted = self._wanted(task) if self._is_balanced(task) else None
+            training = SelfTraining(problems.of_class(task.positive, costs), costs, self, wanted)
             return rows.record.run(f"{name}/stages", training, about)
 
         return solve
+
+    @property
+    def _has_bias(self) -> bool:
+        return self._is_linear and self.balance == "predictions"
+
+    def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
+        """Move the bias; an expansion by rows has its offset from the training."""
+        if rows.rows is not None or not self._is_balanced(task):
+            return solution
+        w = balanced_weights(rows.engine, solution.w, 1.0, self._wanted(task))
+        return replace(solution, w=w)
+
+    def _is_balanced(self, task: BinaryTask) -> bool:
+        return self.balance == "predictions" and task.n_unlabeled > 0
+
+    def _wanted(self, task: BinaryTask) -> BinaryTask:
+        """What predictions are to agree with: the ratio itself if classes are weighted.
+
+        The weights have moved the threshold from where the shares of the classes put it.
+        """
+        if self.weighting == "none":
+            return task
+        return replace(task, ratio_interval=(task.ratio, task.ratio))
 
     def _is_exact(self, X: Any) -> bool:
         """Whether columns of the exact kernel are used; see `sharded`."""
@@ -172,11 +203,19 @@ class STARSVM(STARParameters, ShardedSearch, LinearS3VM):
         found = np.stack([one.w for one in solved])
         self.sharded_ = rows.rows is None
         if self.sharded_:
-            self.coef_ = np.ascontiguousarray(rows.engine.layout.to_external(found)[:, :-1])
+            w = rows.engine.layout.to_external(found)
+            self.coef_, self.intercept_ = np.ascontiguousarray(w[:, :-1]), w[:, -1].copy()
         else:
             self._keep_expansion(found, self._kernel_columns(rows.rows))
-        self.intercept_ = np.zeros(len(self.coef_))
+            constant = float(self._has_bias) * np.add.reduce(found, axis=1)
+            self.intercept_ = constant + [one.offset for one in solved]
         self.gap_ = one_or_all([one.gap for one in solved])
+        if not found.any(axis=1).all() and any(one.termination == "precision" for one in solved):
+            raise ValueError(
+                "STARSVM: X has rows so long that every step is lost to rounding, and the weights "
+                "are 0; divide the columns by their ranges (dask_s3vm.features.UnitScaler), or "
+                f"give a smaller C than {self.C:g}"
+            )
         self._keep_course(solved, history)
 
     def _keep_expansion(self, dual: np.ndarray, columns: KernelColumns) -> None:
@@ -205,9 +244,9 @@ class STARSVM(STARParameters, ShardedSearch, LinearS3VM):
     def _keep_labels(self, X: Any, y: Any, rows: FitRows, found: Any) -> None:
         """Set what there is for each training row.
 
-        Sets: positive_ratio_, transduction_, ranking_, labeled_iter_.
+        Sets: positive_ratio_, positive_ratio_interval_, transduction_, ranking_, labeled_iter_.
         """
-        self.positive_ratio_ = one_or_all(rows.ratios)
+        self._keep_ratios(rows)
         if isinstance(X, PlacedRows):
             self.transduction_ = self.ranking_ = self.labeled_iter_ = None
             return

@@ -1,22 +1,13 @@
 """TSVM, deterministic annealing and QN-S3VM: unlabeled rows are a term of the objective."""
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dask_s3vm.estimators._base import FitRows, LinearS3VM, Seeds
-from dask_s3vm.exceptions import warn
-from dask_s3vm.methods.base import (
-    BinarySolution,
-    BinaryTask,
-    Start,
-    is_balanced,
-    n_predicted_positive,
-    ratio_threshold,
-)
+from dask_s3vm.estimators._base import FitRows, LinearS3VM
+from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
 from dask_s3vm.methods.da import train_da
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.qn import train_qn, train_supervised_qn
@@ -36,7 +27,7 @@ class TransductiveS3VM(TransductiveParameters, LinearS3VM):
     """Base of TSVM, DA and QN-S3VM."""
 
     intercept_: np.ndarray = fitted(
-        "ndarray of shape (1,) or (n_classes,)", "Biases, moved by the threshold."
+        "ndarray of shape (1,) or (n_classes,)", "Biases, moved where `balance` asks for it."
     )
     transduction_: Any = fitted(
         "array of shape (n,)",
@@ -63,36 +54,6 @@ class TransductiveS3VM(TransductiveParameters, LinearS3VM):
             rows.record, f"{name}/newton", about, rows.engine, task, start,
             lam=self.lam, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter,
         )  # fmt: skip
-
-    def _train(self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None) -> list[list[Any]]:
-        found = super()._train(rows, models, seeds)
-        if rows.supervised:
-            return found
-        tasks = self._tasks(rows)
-        return [
-            [self._balanced(rows, *pair) for pair in zip(tasks, solved, strict=True)]
-            for solved in found
-        ]
-
-    def _balanced(
-        self, rows: FitRows, task: BinaryTask, solution: BinarySolution
-    ) -> BinarySolution:
-        """Move the bias to the threshold; warn where the predictions are far from the ratio."""
-        engine, bias = rows.engine, float(self.fit_intercept)
-        if self.threshold == "ratio":
-            w = solution.w.copy()
-            w[-1] -= ratio_threshold(engine, w, bias, task.n_positive, task.n_unlabeled)
-            return replace(solution, w=w)
-        share = n_predicted_positive(engine, solution.w, bias) / task.n_unlabeled
-        if not is_balanced(share, task.ratio):
-            warn(
-                f"{type(self).__name__}: {100 * share:.1f} % of the unlabeled rows are predicted "
-                f"to be of class {rows.classes[task.positive]!r}, where positive_ratio says "
-                f"{100 * task.ratio:.1f} %; the fit may have collapsed: check positive_ratio and "
-                "lam_unlabeled, or use threshold='ratio'",
-                UserWarning,
-            )
-        return solution
 
 
 @parametrized
@@ -196,7 +157,7 @@ class QNS3VM(QNParameters, TransductiveS3VM):
 
     intercept_: np.ndarray = fitted(
         "ndarray of shape (1,) or (n_classes,)",
-        "b - w.m, moved by the threshold: rows to be predicted need no centering.",
+        "b - w.m, moved where `balance` asks for it: rows to be predicted need no centering.",
     )
     n_iter_: int = fitted("int", QNParameters.facts.iteration_words())
     history_: list[dict[str, Any]] = fitted("list of dict", QNParameters.facts.history_words())

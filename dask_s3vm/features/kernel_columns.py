@@ -16,7 +16,7 @@ from dask_s3vm.features.kernel_map import (
     resolved_params,
     sigma_of_range,
 )
-from dask_s3vm.features.landmarks import one_column_block, plain_rows, sample
+from dask_s3vm.features.landmarks import narrow_rows, one_column_block, sample
 from dask_s3vm.numerics.linalg import one_blas_thread
 
 #: Rows per block when the diagonal is computed.
@@ -107,4 +107,4 @@ def all_rows(X: Any) -> Any:
 
 
 def _row_count(block: Any) -> int:
-    return int(plain_rows(block).shape[0])
+    return int(narrow_rows(block).shape[0])

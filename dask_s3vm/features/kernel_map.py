@@ -22,8 +22,9 @@ from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
 
 from dask_s3vm import _config
 from dask_s3vm.engine.blocks import Block, frozen
+from dask_s3vm.engine.containers import check_size
 from dask_s3vm.engine.ingest import is_dask
-from dask_s3vm.features.landmarks import one_column_block, plain_rows, sample
+from dask_s3vm.features.landmarks import narrow_rows, one_column_block, sample
 from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.numerics.linalg import one_blas_thread
 
@@ -97,7 +98,7 @@ class KernelMap:
         Computed in float64: B is large where eigenvalues are small, and would amplify the rounding
         errors of a float32 kernel.
         """
-        rows = plain_rows(block)
+        rows = narrow_rows(block)
         return self._times(rows, self.basis, _float_of(rows.dtype), threads)
 
     def product(self, block: Any, weights: np.ndarray, threads: int = 1) -> np.ndarray:
@@ -107,7 +108,7 @@ class KernelMap:
         """
         with one_blas_thread():
             coefficients = self.basis @ weights
-        return self._times(plain_rows(block), coefficients, np.float64, threads)
+        return self._times(narrow_rows(block), coefficients, np.float64, threads)
 
     def _times(self, rows: Any, matrix: np.ndarray, dtype: Any, threads: int) -> np.ndarray:
         """Compute ``K(rows, R) @ matrix`` piece by piece."""
@@ -190,6 +191,7 @@ def fit_kernel_map(
     check_kernel(kernel, sigma, gamma, kernel_params)
     by_range = is_by_range(kernel, sigma, gamma)
     rows, low, high = sample(X, n_components, random_state, by_range)
+    check_size(rows.data if sp.issparse(rows) else rows)
     if by_range:
         sigma = sigma_of_range(low, high)
     params = resolved_params(kernel, rows.shape[1], sigma, gamma, degree, coef0, kernel_params)
@@ -278,9 +280,11 @@ def sigma_of_range(low: np.ndarray | None, high: np.ndarray | None) -> float:
     """Return the value of sigma="scale" for columns of these ranges."""
     assert low is not None
     assert high is not None
-    diagonal = float(np.sqrt(np.sum((high - low) ** 2)))
-    if not np.isfinite(diagonal):
+    ranges = np.stack([low, high])
+    if not np.isfinite(ranges).all():
         raise ValueError("Input X contains NaN or infinity")
+    check_size(ranges)
+    diagonal = float(np.sqrt(np.sum((high - low) ** 2)))
     return SCALE * diagonal or 1.0  # all rows equal: any width will do
 
 

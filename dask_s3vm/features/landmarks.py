@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dask_s3vm.engine.computing import compute_all
+from dask_s3vm.engine.containers import plain_rows
 from dask_s3vm.engine.ingest import is_dask
 
 
@@ -19,19 +20,14 @@ class Sample(NamedTuple):
     high: np.ndarray | None
 
 
-def plain_rows(block: Any) -> Any:
-    """Return one block of X as a 2-d ndarray or a csr_array."""
-    if type(block).__module__.split(".")[0] == "sparse":
-        if block.fill_value != 0:
-            raise ValueError(f"X has sparse blocks with fill_value {block.fill_value}; wanted 0")
-        block = block.to_scipy_sparse()
-    if not sp.issparse(block):
-        block = np.asarray(block)
-        if block.ndim != 2:
-            raise ValueError(f"X must be 2-dimensional, got {block.ndim} dimension(s)")
-        return block
-    rows = sp.csr_array(block)
-    if rows.indices.dtype != np.int32 and max(rows.shape[1], rows.nnz) < 2**31:
+def narrow_rows(block: Any) -> Any:
+    """Return one block of X as `plain_rows` does, with 32-bit column numbers where they fit."""
+    rows = plain_rows(block)
+    if (
+        sp.issparse(rows)
+        and rows.indices.dtype != np.int32
+        and max(rows.shape[1], rows.nnz) < 2**31
+    ):
         rows = sp.csr_array(  # compiled code of scikit-learn needs 32 bits
             (rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), rows.shape
         )
@@ -54,7 +50,7 @@ def sample(X: Any, n_wanted: int | None, random_state: Any, with_range: bool) ->
     ranges are requested; one more over all blocks if chunk sizes are unknown.
     """
     if not is_dask(X):
-        rows = plain_rows(X)
+        rows = narrow_rows(X)
         _check_shape(rows.shape)
         chosen = draw_rows(rows.shape[0], n_wanted, random_state)
         low, high = range_of(rows) if with_range else (None, None)
@@ -82,7 +78,7 @@ def take_rows(X: Any, numbers: np.ndarray) -> Any:
     if chunk sizes are unknown.
     """
     if not is_dask(X):
-        return plain_rows(X)[numbers]
+        return narrow_rows(X)[numbers]
     X = one_column_block(X)
     blocks, counts = list(X.to_delayed().ravel()), list(X.chunks[0])
     if np.isnan(X.shape[0]):
@@ -107,7 +103,7 @@ def _delayed(function: Any, *args: Any) -> Any:
 
 
 def _measure(block: Any, with_range: bool) -> tuple[int, Any]:
-    rows = plain_rows(block)
+    rows = narrow_rows(block)
     return rows.shape[0], range_of(rows) if with_range and rows.shape[0] else None
 
 
@@ -124,7 +120,7 @@ def _picks(
 
 
 def _pick(block: Any, numbers: np.ndarray, with_range: bool) -> tuple[Any, Any]:
-    rows = plain_rows(block)
+    rows = narrow_rows(block)
     return rows[numbers], range_of(rows) if with_range and rows.shape[0] else None
 
 

@@ -1,84 +1,106 @@
-"""Columns of tables: from tables of many types, as numbers or words, to sparse rows.
+"""Columns of tables: from tables of many types to Arrow, and from Arrow to numbers and codes.
 
-`columns_of` takes a table apart. `numbers_or_none`, `words_of` and `codes_of` interpret a column,
-with missing values marked. `Moments` describe a column of numbers and can be combined from pieces.
-`assemble` makes sparse rows of columns of numbers and codes.
+`as_table` makes an Arrow table of whatever holds columns. `kind_of` tells what a type of Arrow is
+to the encoder. `numbers_of` and `codes_of` read a column as numbers, or as codes of categories.
+What is missing is null, NaN, the empty word, and the words that `null_values` names.
 """
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from dask_s3vm.numerics.compiler import kernel
+__all__ = ["CellError", "as_table", "codes_of", "kind_of", "numbers_of", "texts_of", "whole",
+           "words_of"]  # fmt: skip
 
-#: Words for missing values.
-MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
-
-#: Ways to scale numbers; see `TableEncoder`.
-SCALES = ("unit", "maxabs", "std", "none")
-
-#: Kind of a column of numbers, in compiled code.
-_NUMBER = -1
+#: Spellings of the two booleans, of which the first that a column's categories hold is used.
+_BOOLEANS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"), ("0", "1"))
+_REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
+_SHOWN = 40
 
 
-# Tables to columns ----------------------------------------------------------------------------
+class CellError(ValueError):
+    """A value of a table cannot be used.
+
+    Parameters
+    ----------
+    row : int
+        Its row, counted from 0.
+    column : str
+        Its column.
+    reason : str
+        What was found and what is wanted.
+    """
+
+    def __init__(self, row: int, column: str, reason: str) -> None:
+        super().__init__(row, column, reason)  # all: unpickling calls the class with `args`
+        self.row = row
+        self.column = column
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"column {self.column!r}, row {self.row}: {self.reason}"
 
 
-def columns_of(X: Any, names: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-    """Return the columns of a table by name.
+# Tables to Arrow ------------------------------------------------------------------------------
+
+
+def as_table(X: Any, names: Sequence[str] | None = None) -> pa.Table:
+    """Return a table of any type as an Arrow table.
 
     Parameters
     ----------
     X : DataFrame, pyarrow.Table, dict of columns, records, or array
-        Records are dicts, or a structured array. Columns of a plain array or of lists of rows have
-        no names: they get `names`, or their numbers.
+        Anything with ``__arrow_c_stream__``, as polars has it, does. Records are dicts, or a
+        structured array. Columns of a plain array or of lists of rows have no names: they get
+        `names`, or their numbers.
     names : sequence of str, optional
-        The columns to return. A table with names must have all of them; others are ignored.
+        Names of columns that have none.
 
     Returns
     -------
-    dict of str to array
-        The columns, in the order of `names` or of the table.
+    pyarrow.Table
+        The table; columns of mixed types are words.
     """
-    found = _named_columns(X)
-    if found is None:
-        return _numbered_columns(X, names)
-    if names is None:
-        return {str(name): _array(column) for name, column in found.items()}
-    by_name = {str(name): column for name, column in found.items()}
-    absent = [name for name in names if name not in by_name]
-    if absent:
-        raise ValueError(f"X has no column {absent[:5]}; it has {list(by_name)[:20]}")
-    return {name: _array(by_name[name]) for name in names}
+    if isinstance(X, pa.Table):
+        found = X
+    elif isinstance(X, pa.RecordBatch):
+        found = pa.Table.from_batches([X])
+    else:
+        columns = _columns(X, names)
+        if columns is None:
+            found = pa.table(X)
+        else:
+            found = pa.table(
+                [_array(column) for _, column in columns], names=[name for name, _ in columns]
+            )
+    if len(set(found.column_names)) < found.num_columns:
+        twice = sorted({name for name in found.column_names if found.column_names.count(name) > 1})
+        raise ValueError(f"X has more than one column {twice[:5]}, wanted distinct names")
+    return found
 
 
-def _named_columns(X: Any) -> Mapping[str, Any] | None:
-    """Return the columns of a table that has names; None if it has none."""
-    if hasattr(X, "column_names") and hasattr(X, "column"):  # pyarrow
-        return {name: X.column(name).to_numpy() for name in X.column_names}
-    if hasattr(X, "iloc") and hasattr(X, "columns"):  # pandas
-        return {str(name): X.iloc[:, i] for i, name in enumerate(X.columns)}
+def _columns(X: Any, names: Sequence[str] | None) -> list[tuple[str, Any]] | None:
+    """Return names and columns of a table; None for one that Arrow itself can import."""
+    if hasattr(X, "iloc") and hasattr(X, "columns"):  # pandas, also columns of mixed objects
+        return [(str(name), X.iloc[:, i]) for i, name in enumerate(X.columns)]
+    if hasattr(X, "__arrow_c_stream__"):
+        return None
     if isinstance(X, Mapping):
-        return X
+        return _same_lengths([(str(name), column) for name, column in X.items()])
     if isinstance(X, np.ndarray) and X.dtype.names:
-        return {name: X[name] for name in X.dtype.names}
+        return [(name, X[name]) for name in X.dtype.names]
     if isinstance(X, Sequence) and len(X) and isinstance(X[0], Mapping):
-        names = list(X[0])
+        first = list(X[0])
         for number, record in enumerate(X):
-            if set(record) != set(names):
+            if set(record) != set(first):
                 raise ValueError(
                     f"record {number} has the fields {sorted(map(str, record))}, record 0 has "
-                    f"{sorted(map(str, names))}; wanted the same in all"
+                    f"{sorted(map(str, first))}; wanted the same in all"
                 )
-        return {str(name): [record[name] for record in X] for name in names}
-    return None
-
-
-def _numbered_columns(X: Any, names: Sequence[str] | None) -> dict[str, np.ndarray]:
+        return [(str(name), [record[name] for record in X]) for name in first]
     table = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
     if table.ndim != 2:
         raise ValueError(f"X has {table.ndim} dimension(s), wanted a table: rows and columns")
@@ -86,230 +108,183 @@ def _numbered_columns(X: Any, names: Sequence[str] | None) -> dict[str, np.ndarr
         names = [str(number) for number in range(table.shape[1])]
     if len(names) != table.shape[1]:
         raise ValueError(f"X has {table.shape[1]} columns, wanted {len(names)}: {names[:20]}")
-    return {name: table[:, i] for i, name in enumerate(names)}
+    return [(str(name), table[:, i]) for i, name in enumerate(names)]
 
 
-def _array(column: Any) -> np.ndarray:
-    """Return one column as an array, of objects if numpy has no type for the values."""
-    if hasattr(column, "to_numpy"):
-        column = column.to_numpy()
-    array = np.asarray(column)
-    if array.dtype.kind not in "biufUO" or array.ndim != 1:
-        array = np.array(list(column), dtype=object)
-    return array
+def _same_lengths(columns: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    for name, column in columns:
+        if isinstance(column, str) or not hasattr(column, "__len__"):
+            raise ValueError(f"column {name!r} is {column!r:.40}, wanted a sequence of values")
+        if len(column) != len(columns[0][1]):
+            raise ValueError(
+                f"column {name!r} has {len(column)} values, {columns[0][0]!r} has "
+                f"{len(columns[0][1])}; wanted the same number in all"
+            )
+    return columns
 
 
-# Columns as numbers, words and codes ----------------------------------------------------------
-
-
-def numbers_or_none(column: np.ndarray) -> np.ndarray | None:
-    """Return a column as float64, missing values as NaN; None if a value is not a number.
-
-    Booleans are words, as they are in a file.
-    """
-    if column.dtype.kind in "iuf":
-        return column.astype(np.float64)
-    if column.dtype.kind == "b":
-        return None
-    words, missing = words_of(column)
-    filled = np.where(missing, "nan", words)
+def _array(column: Any) -> Any:
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return column
+    if isinstance(column, np.ndarray) and not column.dtype.isnative:
+        column = column.astype(column.dtype.newbyteorder("="))
     try:
-        return filled.astype(np.float64)
-    except ValueError:
+        return pa.array(column, from_pandas=True)
+    except _REFUSED:  # objects of different types
+        held = [None if isinstance(value, str) and not value else value for value in column]
+    try:
+        return pa.array(held, from_pandas=True)
+    except _REFUSED:
+        return pa.array([_word(value) for value in held], pa.string())
+
+
+def _word(value: Any) -> str | None:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
-
-
-def words_of(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a column as words, as in a file, and which of them are missing."""
-    if column.dtype.kind == "f":
-        words = _words_of_floats(column)
-    elif column.dtype.kind in "iubU":
-        words = column.astype(np.str_)
-    else:
-        words = np.array([_word(value) for value in column.tolist()], dtype=np.str_)
-    words = np.strings.strip(words)
-    return words, np.isin(words, MISSING)
-
-
-def codes_of(column: np.ndarray, categories: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of each value in `categories` (-1: not found), and which are missing."""
-    words, missing = words_of(column)
-    places = {word: code for code, word in enumerate(categories)}
-    distinct, which = np.unique(words, return_inverse=True)
-    codes = np.array([places.get(word, -1) for word in distinct.tolist()], dtype=np.int32)
-    return np.where(missing, np.int32(-1), codes[which]), missing
-
-
-def _word(value: Any) -> str:
-    if value is None or value != value or type(value).__name__ in ("NAType", "NaTType"):
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
+    if isinstance(value, float):
+        return None if value != value else str(int(value)) if value.is_integer() else str(value)
     return str(value)
 
 
-def _words_of_floats(column: np.ndarray) -> np.ndarray:
-    """Write integers without a point: missing values turn a column of integers into floats."""
-    values = column.astype(np.float64)
-    distinct, which = np.unique(values, return_inverse=True)
-    return np.array([_word(value) for value in distinct.tolist()], dtype=np.str_)[which]
+def whole(column: Any) -> pa.Array:
+    """Return a column as one array."""
+    if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks == 1:
+            return column.chunk(0)
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # nothing in it, or words beyond 2 GiB
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0)
+    return column
 
 
-# Moments of numbers, and scaling by them ------------------------------------------------------
+# Columns to numbers and codes -----------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Range, mean and sum of squared deviations of some numbers.
+def kind_of(type: pa.DataType) -> str | None:
+    """Return the kind of a column: "number", "date" or "category"; None if all of it is missing.
 
-    Attributes
-    ----------
-    count : int
-        Number of values, without missing ones.
-    low, high : float
-        Smallest and largest value.
-    mean : float
-        Mean.
-    squares : float
-        Sum of ``(x - mean)**2``.
+    Raises
+    ------
+    ValueError
+        For a type that is none of these.
     """
-
-    count: int = 0
-    low: float = math.inf
-    high: float = -math.inf
-    mean: float = 0.0
-    squares: float = 0.0
-
-
-def moments_of(values: np.ndarray) -> Moments:
-    """Return the moments of some numbers; NaN is a missing value."""
-    held = values[~np.isnan(values)]
-    if held.size == 0:
-        return Moments()
-    mean = float(held.mean())
-    squares = float(np.square(held - mean).sum())
-    return Moments(int(held.size), float(held.min()), float(held.max()), mean, squares)
+    types = pa.types
+    if types.is_null(type):
+        return None
+    if types.is_integer(type) or types.is_floating(type) or types.is_decimal(type):
+        return "number"
+    if types.is_date(type) or types.is_timestamp(type):
+        return "date"
+    plain = type.value_type if types.is_dictionary(type) else type
+    if types.is_boolean(plain) or _is_text(plain) or (plain != type and kind_of(plain)):
+        return "category"
+    raise ValueError(f"is of type {type}, wanted numbers, words, booleans or dates")
 
 
-def put_together(parts: Iterable[Moments]) -> Moments:
-    """Combine the moments of pieces (Chan, Golub and LeVeque 1979)."""
-    count, low, high, mean, squares = 0, math.inf, -math.inf, 0.0, 0.0
-    for part in parts:
-        if part.count == 0:
-            continue
-        total = count + part.count
-        step = part.mean - mean
-        mean += step * part.count / total
-        squares += part.squares + step * step * count * part.count / total
-        count = total
-        low, high = min(low, part.low), max(high, part.high)
-    return Moments(count, low, high, mean, squares)
-
-
-def scaling(moments: Moments, scale: str) -> tuple[float, float]:
-    """Return offset and factor of a column: x becomes ``(x - offset) * factor``."""
-    if moments.count == 0 or scale == "none":
-        return 0.0, 1.0
-    if scale == "unit":
-        return moments.low, _inverse(moments.high - moments.low)
-    if scale == "maxabs":
-        return 0.0, _inverse(max(abs(moments.low), abs(moments.high)))
-    return 0.0, _inverse(math.sqrt(moments.squares / moments.count))
-
-
-def _inverse(width: float) -> float:
-    """Return 1 / width; 1 for a constant column, or if the inverse is not finite."""
-    return 1.0 / width if width > 0 and math.isfinite(1.0 / width) else 1.0
-
-
-# Columns to sparse rows -----------------------------------------------------------------------
-
-
-def assemble(
-    columns: Sequence[np.ndarray],
-    sizes: Sequence[int | None],
-    offset: np.ndarray,
-    factor: np.ndarray,
-    dtype: Any,
-) -> csr_array:
-    """Make sparse rows of columns.
+def numbers_of(
+    column: pa.Array, name: str, null_values: Collection[str] = (), kind: str = "number"
+) -> np.ndarray:
+    """Return a column as float64, NaN where it is missing.
 
     Parameters
     ----------
-    columns : sequence of arrays
-        Numbers (float64, NaN = missing), or codes of categories (int32, negative = unknown or
-        missing).
-    sizes : sequence of int or None
-        Number of categories of each column, None for numbers.
-    offset, factor : arrays
-        A number x becomes ``(x - offset) * factor``.
-    dtype : dtype
-        Type of the entries.
+    column : pyarrow.Array
+        Numbers or dates, or words that read as such.
+    name : str
+        What errors call it.
+    null_values : collection of str
+        Words for missing values, besides the empty one.
+    kind : {"number", "date"}
+        What is wanted; dates become seconds since 1970.
 
-    Returns
-    -------
-    csr_array
-        One feature for each column of numbers and for each category; zeros are not stored.
+    Raises
+    ------
+    CellError
+        For a value that is not what is wanted, or an infinite number.
     """
-    n = len(columns[0]) if columns else 0
-    numbers = [c for c, size in zip(columns, sizes, strict=True) if size is None]
-    codes = [c for c, size in zip(columns, sizes, strict=True) if size is not None]
-    widths = np.array([1 if size is None else size for size in sizes], dtype=np.int64)
-    first = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
-    kinds = np.array([_NUMBER if size is None else 1 for size in sizes], dtype=np.int64)
-    values = np.array(numbers, dtype=np.float64).reshape(len(numbers), n)
-    marks = np.array(codes, dtype=np.int32).reshape(len(codes), n)
-    index = np.int32 if max(n * len(sizes), int(first[-1])) < 2**31 else np.int64
-    indptr = np.zeros(n + 1, dtype=index)
-    _count(values, marks, kinds, offset, factor, indptr)
-    np.cumsum(indptr, out=indptr)
-    indices = np.empty(int(indptr[-1]), dtype=index)
-    data = np.empty(int(indptr[-1]), dtype=dtype)
-    _write(values, marks, kinds, offset, factor, first, indptr, indices, data)
-    return csr_array((data, indices, indptr), shape=(n, int(first[-1])))
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    found = kind if pa.types.is_null(column.type) else kind_of(column.type)
+    if _is_text(column.type):
+        column = _read_words(column, name, null_values, kind)
+    elif found != kind:
+        raise CellError(_first(column.is_valid()), name, f"holds {column.type}, wanted {kind}s")
+    if kind == "date":
+        column = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if kind == "date":
+        return values / 1e6
+    infinite = np.isinf(values)
+    if infinite.any():
+        raise CellError(_first(infinite), name, "an infinite number, wanted a finite one")
+    return values
 
 
-@kernel
-def _count(values: Any, marks: Any, kinds: Any, offset: Any, factor: Any, indptr: Any) -> None:
-    for row in range(indptr.size - 1):
-        i, j, held = 0, 0, 0
-        for c in range(kinds.size):
-            if kinds[c] == _NUMBER:
-                value = (values[i, row] - offset[c]) * factor[c]
-                held += value < 0.0 or value > 0.0  # neither zero nor NaN
-                i += 1
-            else:
-                held += marks[j, row] >= 0
-                j += 1
-        indptr[row + 1] = held
+def _read_words(column: pa.Array, name: str, null_values: Collection[str], kind: str) -> pa.Array:
+    """Read words as numbers or dates."""
+    found = column.dictionary_encode()
+    words = pc.utf8_trim_whitespace(found.dictionary)
+    gap = pc.is_in(words, value_set=pa.array(["", *null_values], words.type))
+    words = pc.if_else(gap, pa.scalar(None, words.type), words)
+    type = pa.float64() if kind == "number" else pa.timestamp("us")
+    try:
+        return words.cast(type).take(found.indices)
+    except pa.ArrowInvalid:
+        bad = next(i for i, word in enumerate(words) if not _reads_as(word, type))
+        row = _first(pc.equal(found.indices, bad).fill_null(False))
+        shown = str(words[bad])[:_SHOWN]
+        raise CellError(row, name, f"holds {shown!r}, wanted a {kind}") from None
 
 
-@kernel
-def _write(
-    values: Any,
-    marks: Any,
-    kinds: Any,
-    offset: Any,
-    factor: Any,
-    first: Any,
-    indptr: Any,
-    indices: Any,
-    data: Any,
-) -> None:
-    for row in range(indptr.size - 1):
-        i, j, slot = 0, 0, indptr[row]
-        for c in range(kinds.size):
-            if kinds[c] == _NUMBER:
-                value = (values[i, row] - offset[c]) * factor[c]
-                i += 1
-                if value < 0.0 or value > 0.0:
-                    indices[slot] = first[c]
-                    data[slot] = value
-                    slot += 1
-            else:
-                code = marks[j, row]
-                j += 1
-                if code >= 0:
-                    indices[slot] = first[c] + code
-                    data[slot] = 1.0
-                    slot += 1
+def _reads_as(word: pa.Scalar, type: pa.DataType) -> bool:
+    try:
+        word.cast(type)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def words_of(column: pa.Array, null_values: Collection[str] = ()) -> tuple[np.ndarray, list[Any]]:
+    """Return a column as codes into a list of distinct words, None for those that are missing.
+
+    A code of -1 is a missing value too. Whole numbers are written without a point: missing values
+    turn a column of integers into floats.
+    """
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    indices = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    nothing = {"", *null_values}
+    words = [_word(value) for value in column.dictionary.to_pylist()]
+    return indices, [None if word in nothing else word for word in words]
+
+
+def codes_of(
+    column: pa.Array, categories: Sequence[str], null_values: Collection[str] = ()
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the index of each value in `categories` (-1: not found), and which are missing."""
+    indices, words = words_of(column, null_values)
+    places: dict[Any, int] = {word: code for code, word in enumerate(categories)}
+    if pa.types.is_boolean(column.type):
+        spelled = next((pair for pair in _BOOLEANS if places.keys() & set(pair)), _BOOLEANS[0])
+        words = [None if word is None else spelled[word == "True"] for word in words]
+    # the last place is that of the index -1
+    codes = np.array([*(places.get(word, -1) for word in words), -1], dtype=np.int32)
+    gaps = np.array([*(word is None for word in words), True])
+    return codes[indices], gaps[indices]
+
+
+def texts_of(column: pa.Array, null_values: Collection[str] = ()) -> tuple[list[str], np.ndarray]:
+    """Return a column as texts, "" for those that are missing, and which are."""
+    nothing = {None, "", *null_values}
+    texts = [_word(value) for value in column.to_pylist()]
+    missing = np.array([text in nothing for text in texts], dtype=bool)
+    return ["" if text in nothing else str(text) for text in texts], missing
+
+
+def _is_text(type: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_string(type) or types.is_large_string(type) or types.is_string_view(type)
+
+
+def _first(flags: Any) -> int:
+    return int(np.argmax(np.asarray(flags)))

@@ -1,16 +1,13 @@
-"""Tables of mixed columns as sparse rows: numbers scaled, categories as indicators.
-
-`TableEncoder` is the transformer. `LabelCode` turns the words of a label column into classes.
-"""
+"""Tables of mixed columns as sparse rows: numbers, indicators of categories, hashed texts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
-import sparse
+import pyarrow as pa
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -18,84 +15,49 @@ from sklearn.utils.validation import check_is_fitted
 from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features.table_columns import (
-    SCALES,
-    Moments,
-    assemble,
+    CellError,
+    as_table,
     codes_of,
-    columns_of,
-    moments_of,
-    numbers_or_none,
-    put_together,
-    scaling,
-    words_of,
+    numbers_of,
+    texts_of,
+    whole,
 )
+from dask_s3vm.features.table_facts import SCALES, Facts, agreed, facts_of, median_of, scaling
+from dask_s3vm.features.table_labels import LabelCode
+from dask_s3vm.features.table_rows import as_block, assemble, hash_texts, side_by_side
 from dask_s3vm.interrupts import interruptible
 
-#: Facts of a column: moments if it has numbers, and its distinct words if they are not too many.
-Facts = tuple[Moments | None, tuple[str, ...] | None]
+__all__ = ["TableEncoder", "UnknownCategoryWarning", "as_block", "warn_of_unknown"]
+
+#: What can be made of missing values.
+MISSING = ("error", "zero", "mean", "median")
+
+#: From so many distinct words on, a column that is mostly numbers is taken for a column of numbers
+#: with a mistake in it.
+_MANY_WORDS, _MOSTLY = 10, 0.8
 
 
-# Label columns --------------------------------------------------------------------------------
+class MixedColumnError(ValueError):
+    """A column has numbers, and few words that are none.
 
-
-@dataclass(frozen=True)
-class LabelCode:
-    """The classes of the words of a label column.
-
-    Attributes
+    Parameters
     ----------
-    name : str
-        The column.
+    column : str
+        Its name.
     words : tuple of str
-        All known labels.
-    positive : tuple of str or None
-        Labels of class 1, all others being class 0; None: each label is a class.
+        What is no number.
+    reason : str
+        What was found and what is wanted.
     """
 
-    name: str
-    words: tuple[str, ...]
-    positive: tuple[str, ...] | None = None
+    def __init__(self, column: str, words: tuple[str, ...], reason: str) -> None:
+        super().__init__(column, words, reason)
+        self.column = column
+        self.words = words
+        self.reason = reason
 
-    def classes(self) -> np.ndarray:
-        """Return the class of each of `words`.
-
-        0 and 1 with `positive`; else integers if all words are, else floats, else the words.
-        """
-        if self.positive is not None:
-            return np.isin(np.array(self.words), self.positive).astype(np.int64)
-        for kind in (int, float):
-            try:
-                return np.array([kind(word) for word in self.words])
-            except (ValueError, OverflowError):
-                continue
-        return np.array(self.words, dtype=np.str_)
-
-    def decode(self, codes: np.ndarray, unlabeled: Any) -> np.ndarray:
-        """Return the classes of codes; `unlabeled` for codes below 0."""
-        classes = self.classes()
-        mark = str(unlabeled) if classes.dtype.kind == "U" else unlabeled
-        # one array of classes and mark, so that all blocks have the same dtype
-        held = np.append(classes, np.array([mark]))
-        return held[np.where(codes < 0, len(classes), codes)]
-
-    def dtype(self, unlabeled: Any) -> np.dtype:
-        """Return the dtype of the labels."""
-        return self.decode(np.empty(0, dtype=np.int32), unlabeled).dtype
-
-
-def label_code(name: str, words: tuple[str, ...], positive: tuple[str, ...] | None) -> LabelCode:
-    """Return a `LabelCode`; raise ValueError for positive labels that do not occur."""
-    if positive is not None:
-        absent = [word for word in positive if word not in words]
-        if absent:
-            known = ", ".join(repr(word) for word in words[:10])
-            raise ValueError(f"positive names {absent}, but the labels of {name!r} are {known}")
-        if len(positive) == len(words):
-            raise ValueError(f"positive names all labels of {name!r}: {list(words)[:10]}")
-    return LabelCode(name, words, positive)
-
-
-# Tables ---------------------------------------------------------------------------------------
+    def __str__(self) -> str:
+        return f"column {self.column!r} {self.reason}"
 
 
 class UnknownCategoryWarning(UserWarning):
@@ -103,29 +65,42 @@ class UnknownCategoryWarning(UserWarning):
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Make sparse rows of a table with columns of numbers and of categories.
+    """Make sparse rows of a table with columns of numbers, categories, dates and texts.
 
-    A column of numbers becomes one feature, ``(x - offset) * factor``. A column of c categories
-    becomes c features, of which the one of the row's category is 1. Zeros are not stored.
-
-    A category that was not seen in `fit` gets zeros in all features of its column; one
-    `UnknownCategoryWarning` gives the number of such values.
+    A column of numbers becomes one feature, ``(x - offset) * factor``; so does a column of dates,
+    as seconds since 1970. A column of c categories becomes c features, of which the one of the
+    row's category is 1. A column of texts becomes `n_text_features` features: its words, hashed.
+    Zeros are not stored.
 
     Parameters
     ----------
     categorical : "auto" or sequence of str
-        Columns of categories. With "auto" these are the columns with booleans or with values that
-        are not numbers. A sequence names further columns of categories, such as numbers that are
-        codes.
+        Columns of categories. With "auto" these are the columns of words or booleans, also of words
+        that look like numbers, unless a csv file has them. A sequence names further ones, such as
+        numbers that are codes.
     numeric : sequence of str
         Columns that must have numbers: any other value in them is an error.
+    text : sequence of str
+        Columns of free text. Each text becomes a row of unit length: counts of its words, in lower
+        case and hashed to `n_text_features` features.
     scale : {"unit", "maxabs", "std", "none"}
         "unit": ``(x - min) / (max - min)``, to [0, 1]. "maxabs": divided by the largest absolute
         value, which keeps zeros zero: for columns that are mostly zero but also negative. "std":
         divided by the standard deviation, zeros stay zeros. New rows may lie outside these ranges.
-    missing : {"error", "zero"}
-        Missing values (``None``, NaN, and the words of `table_columns.MISSING`) raise an error, or
-        store nothing: no category, or a scaled number of 0.
+    missing : {"error", "zero", "mean", "median"}
+        Missing values (null, NaN, the empty word, and `null_values`) raise an error; or a missing
+        number is a scaled 0, the mean or the median of its column. A missing category or text has
+        no feature. Medians of tables in several pieces are those of `table_facts.median_of`.
+    missing_indicator : bool
+        Whether a column in which values were missing in `fit` gets one more feature, which is 1
+        where its value is missing.
+    null_values : sequence of str
+        Words, besides the empty one, that mean a missing value, such as "NA" or "?".
+    handle_unknown : {"ignore", "error"}
+        A category that was not seen in `fit` gets zeros in all features of its column, and one
+        `UnknownCategoryWarning` gives the number of such values; or it is an error.
+    n_text_features : int
+        Features of a column of texts.
     max_categories : int
         Largest number of categories of a column. More are taken for a mistake, such as a column of
         names.
@@ -138,10 +113,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ----------
     feature_names_in_ : ndarray of str
         Names of the columns.
+    kinds_ : list of {"number", "date", "category", "text"}
+        What each column holds.
     categories_ : list of (tuple of str or None)
-        Sorted categories of each column, None for numbers.
+        Sorted categories of each column, None for other kinds.
     offset_, factor_ : ndarray
-        Offset and factor of each column; 0 and 1 for categories.
+        Offset and factor of each column; 0 and 1 where there are no numbers.
+    fill_ : ndarray
+        What missing numbers of each column are replaced by, before scaling; for "zero" the offset.
+    indicator_ : ndarray of bool
+        Columns with a feature for missing values.
     n_features_in_, n_features_out_ : int
         Numbers of columns of the table and of features.
     label_ : LabelCode or None
@@ -168,178 +149,356 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         *,
         categorical: Any = "auto",
         numeric: Sequence[str] = (),
+        text: Sequence[str] = (),
         scale: str = "unit",
         missing: str = "error",
+        missing_indicator: bool = False,
+        null_values: Sequence[str] = (),
+        handle_unknown: str = "ignore",
+        n_text_features: int = 2**14,
         max_categories: int = 10_000,
         dtype: Any = "float64",
         block: str = "gcxs",
     ) -> None:
         self.categorical = categorical
         self.numeric = numeric
+        self.text = text
         self.scale = scale
         self.missing = missing
+        self.missing_indicator = missing_indicator
+        self.null_values = null_values
+        self.handle_unknown = handle_unknown
+        self.n_text_features = n_text_features
         self.max_categories = max_categories
         self.dtype = dtype
         self.block = block
 
+    # Fitting ----------------------------------------------------------------------------------
+
     @interruptible
     def fit(self, X: Any, y: Any = None) -> "TableEncoder":
-        """Find the types, categories and ranges of the columns.
+        """Find the kinds, categories and ranges of the columns.
 
         Parameters
         ----------
         X : table
-            A pandas or dask DataFrame, ``pyarrow.Table``, dict of columns, list of dicts,
-            structured array, or an array or list of rows, whose columns are named "0", "1", ...
+            A pandas or dask DataFrame, ``pyarrow.Table``, anything with ``__arrow_c_stream__``
+            (such as a polars DataFrame), dict of columns, list of dicts, structured array, or an
+            array or list of rows, whose columns are named "0", "1", ...
         y : ignored
         """
         self.check()
-        if hasattr(X, "to_delayed") and hasattr(X, "columns"):
+        if _is_lazy(X):
             names = [str(name) for name in X.columns]
-            look = dask.delayed(self._facts_of, pure=False)
+            look = dask.delayed(self._facts_of_part, pure=False)
             parts = compute_all([look(part, names) for part in X.to_delayed()])
-        else:
-            names = list(columns_of(X))
-            parts = (self._facts_of(X, names),)
-        return self.settle(names, [agreed(column) for column in zip(*parts, strict=True)])
-
-    def transform(self, X: Any) -> Any:
-        """Return rows as a csr_array; a lazy dask array if X is a dask DataFrame.
-
-        Columns are found by name if X has names; columns that `fit` did not see are ignored.
-        """
-        check_is_fitted(self)
-        if hasattr(X, "to_delayed") and hasattr(X, "columns"):
-            return self._transform_lazily(X)
-        rows, unknown = self._encode(X)
-        warn_of_unknown(unknown)
-        return rows
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the features: ``column`` or ``column=category``."""
-        check_is_fitted(self)
-        names: list[str] = []
-        for name, words in zip(self.feature_names_in_, self.categories_, strict=True):
-            names += [name] if words is None else [f"{name}={word}" for word in words]
-        return np.array(names, dtype=object)
+            return self.settle(names, [agreed(column) for column in zip(*parts, strict=True)])
+        table = as_table(X)
+        facts = [agreed([found]) for found in self.facts_of(table)]
+        return self.settle(table.column_names, facts)
 
     def check(self) -> None:
         """Raise ValueError for invalid parameters."""
-        if self.scale not in SCALES:
-            raise ValueError(f"scale is {self.scale!r}, wanted one of {list(SCALES)}")
-        if self.missing not in ("error", "zero"):
-            raise ValueError(f"missing is {self.missing!r}, wanted 'error' or 'zero'")
-        if self.block not in ("gcxs", "scipy"):
-            raise ValueError(f"block is {self.block!r}, wanted 'gcxs' or 'scipy'")
+        for name, wanted in (
+            ("scale", SCALES),
+            ("missing", MISSING),
+            ("handle_unknown", ("ignore", "error")),
+            ("block", ("gcxs", "scipy")),
+        ):
+            if getattr(self, name) not in wanted:
+                raise ValueError(f"{name} is {getattr(self, name)!r}, wanted one of {wanted}")
         if np.dtype(self.dtype) not in (np.float32, np.float64):
             raise ValueError(f"dtype is {self.dtype!r}, wanted float32 or float64")
         if isinstance(self.categorical, str) and self.categorical != "auto":
             raise ValueError(f"categorical is {self.categorical!r}, wanted 'auto' or a list")
-        if isinstance(self.numeric, str):
-            raise ValueError(f"numeric is {self.numeric!r}, wanted a list of columns")
-        if both := set(self.numeric) & set(self.named_categorical):
-            raise ValueError(f"columns {sorted(both)} are in both categorical and numeric")
+        for name in ("numeric", "text", "null_values"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not all(isinstance(word, str) for word in value):
+                what = "words" if name == "null_values" else "columns"
+                raise ValueError(f"{name} is {value!r}, wanted a list of {what}")
+        for name in ("n_text_features", "max_categories"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or not 1 <= value < 2**31:
+                raise ValueError(f"{name} is {value!r}, wanted a whole number from 1 to 2**31 - 1")
+        if self.missing_indicator and self.missing == "error":
+            raise ValueError(
+                "missing_indicator has no effect with missing='error', wanted 'zero', 'mean' or "
+                "'median'"
+            )
+        named = (("categorical", self.named_categorical), ("numeric", self.numeric),
+                 ("text", self.text))  # fmt: skip
+        for i, (one, columns) in enumerate(named):
+            for other, others in named[:i]:
+                if both := set(columns) & set(others):
+                    raise ValueError(f"columns {sorted(both)} are in both {other} and {one}")
+
+    def check_named(self, names: Sequence[str]) -> None:
+        """Raise ValueError if a parameter names a column that a table does not have."""
+        if not names:
+            raise ValueError("the table has no column, wanted at least one")
+        for option in ("numeric", "named_categorical", "text"):
+            if absent := [name for name in getattr(self, option) if name not in names]:
+                word = option.removeprefix("named_")
+                raise ValueError(f"{word} names {absent}, but the columns are {list(names)[:50]}")
 
     @property
     def named_categorical(self) -> tuple[str, ...]:
         """Columns that are categories whatever their values."""
         return () if isinstance(self.categorical, str) else tuple(map(str, self.categorical))
 
+    def role_of(self, name: str) -> str:
+        """Return what a column has to be by the parameters: a kind, or "auto"."""
+        roles = dict.fromkeys(self.numeric, "number")
+        roles |= dict.fromkeys(self.named_categorical, "category")
+        roles |= dict.fromkeys(self.text, "text")
+        return roles.get(name, "auto")
+
+    def facts_of(self, table: pa.Table) -> list[Facts]:
+        """Return the facts of the columns of some rows, to be put together for `settle`.
+
+        Raises
+        ------
+        CellError
+            For the first row with a value that cannot be used.
+        """
+        found, errors = [], []
+        for name in table.column_names:
+            try:
+                facts = facts_of(
+                    whole(table.column(name)),
+                    name,
+                    role=self.role_of(name),
+                    most=self.max_categories,
+                    null_values=self.null_values,
+                    with_ranks=self.missing == "median",
+                )
+                self._check_gap(name, facts.gap)
+                found.append(facts)
+            except CellError as error:
+                errors.append(error)
+        if errors:
+            raise min(errors, key=lambda error: error.row)
+        return found
+
+    def facts_of_words(self, column: pa.Array, name: str) -> Facts:
+        """Return the facts of a column of words: categories whatever they look like, or labels."""
+        return facts_of(
+            column,
+            name,
+            role="category",
+            most=self.max_categories,
+            null_values=self.null_values,
+        )
+
     def settle(self, names: Sequence[str], facts: Sequence[Facts]) -> "TableEncoder":
         """Fit from the facts of the columns; readers of files call this in place of `fit`."""
         self.check()
-        if not names:
-            raise ValueError("the table has no column, wanted at least one")
-        for option in ("numeric", "named_categorical"):
-            if absent := [name for name in getattr(self, option) if name not in names]:
-                word = option.removeprefix("named_")
-                raise ValueError(f"{word} names {absent}, but the columns are {list(names)[:50]}")
+        self.check_named(names)
+        self.kinds_ = [found.kind or "number" for found in facts]
         self.categories_: list[tuple[str, ...] | None] = []
         self.offset_, self.factor_ = np.zeros(len(names)), np.ones(len(names))
-        for i, (name, (moments, words)) in enumerate(zip(names, facts, strict=True)):
-            if moments is not None and name not in self.named_categorical:
-                self.offset_[i], self.factor_[i] = scaling(moments, self.scale)
-                self.categories_.append(None)
+        self.fill_ = np.zeros(len(names))
+        self.indicator_ = np.array([found.gap is not None for found in facts])
+        self.indicator_ &= self.missing_indicator
+        for i, (name, found) in enumerate(zip(names, facts, strict=True)):
+            if self.kinds_[i] == "category":
+                self.categories_.append(self._categories(name, found.words))
                 continue
-            if words is None or len(words) > self.max_categories:
-                raise ValueError(
-                    f"column {name!r} has more than {self.max_categories} categories "
-                    "(max_categories); leave it out, or allow more"
-                )
-            self.categories_.append(tuple(sorted(words)))
+            self.categories_.append(None)
+            if self.kinds_[i] in ("number", "date"):
+                self.offset_[i], self.factor_[i] = scaling(found.moments, self.scale)
+                self.fill_[i] = self._fill(found, self.offset_[i])
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
         self.label_ = None
         self.reading_ = None
         return self
 
+    def _fill(self, found: Facts, offset: float) -> float:
+        if self.missing == "mean":
+            return found.moments.mean
+        return median_of(found.ranks) if self.missing == "median" else offset
+
+    def _categories(self, name: str, words: tuple[str, ...] | None) -> tuple[str, ...]:
+        if words is None or len(words) > self.max_categories:
+            raise ValueError(
+                f"column {name!r} has more than {self.max_categories} categories "
+                f"(max_categories); name it in text, numeric or drop, or allow more"
+            )
+        if name not in self.named_categorical and len(words) >= _MANY_WORDS:
+            others = [word for word in words if not _is_number(word)]
+            if others and len(others) <= (1 - _MOSTLY) * len(words):
+                shown = ", ".join(repr(word) for word in sorted(others)[:3])
+                raise MixedColumnError(
+                    name,
+                    tuple(others),
+                    f"holds numbers, but also {shown}; wanted one kind: "
+                    f"null_values={sorted(others)[:3]} makes these missing, "
+                    f"categorical=[{name!r}] makes all of them categories",
+                )
+        return tuple(sorted(words))
+
+    def _facts_of_part(self, part: Any, names: list[str]) -> list[Facts]:
+        return self.facts_of(as_table(part, names).select(names))
+
+    def _check_gap(self, name: str, row: int | None) -> None:
+        if self.missing == "error" and row is not None:
+            raise CellError(
+                row, name, "the value is missing; missing='zero', 'mean' or 'median' would allow it"
+            )
+
+    # Encoding ---------------------------------------------------------------------------------
+
+    def transform(self, X: Any) -> Any:
+        """Return rows as a csr_array; a lazy dask array if X is a dask DataFrame.
+
+        Columns are put in the order of `fit` if X has names. A column that is missing, or that
+        `fit` did not see, is an error.
+        """
+        check_is_fitted(self)
+        if _is_lazy(X):
+            return self._transform_lazily(X)
+        rows, unknown = self.encode(self.ordered(as_table(X, self.feature_names_in_.tolist())))
+        warn_of_unknown(unknown)
+        return rows
+
+    def ordered(self, table: pa.Table) -> pa.Table:
+        """Return the columns that were fitted, in their order; refuse others."""
+        wanted = self.feature_names_in_.tolist()
+        self.check_names(table.column_names)
+        return table.select(wanted)
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Refuse a table with other columns; those that a file of training had are allowed."""
+        wanted = self.feature_names_in_.tolist()
+        allowed = {*wanted, *(self.reading_ or {}).get("columns", ())}
+        allowed |= set() if self.label_ is None else {self.label_.name}
+        if absent := [name for name in wanted if name not in names]:
+            raise ValueError(f"X has no column {absent[:5]}; it has {list(names)[:20]}")
+        if extra := [name for name in names if name not in allowed]:
+            raise ValueError(f"X has more columns than were fitted: {extra[:5]}; wanted {wanted}")
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the features.
+
+        ``column``, ``column=category``, ``column#number`` (of a hashed word) or ``column:missing``.
+        """
+        check_is_fitted(self)
+        names: list[str] = []
+        for i, name in enumerate(self.feature_names_in_.tolist()):
+            if self.kinds_[i] == "category":
+                names += [f"{name}={word}" for word in self.categories_[i] or ()]
+            elif self.kinds_[i] == "text":
+                names += [f"{name}#{number}" for number in range(self.n_text_features)]
+            else:
+                names.append(name)
+            names += [f"{name}:missing"] if self.indicator_[i] else []
+        return np.array(names, dtype=object)
+
     @property
     def sizes_(self) -> list[int | None]:
-        """Number of categories of each column, None for numbers."""
-        return [None if words is None else len(words) for words in self.categories_]
+        """Number of features of each column, None for numbers; indicators are not counted."""
+        size = {"number": None, "date": None, "text": self.n_text_features}
+        return [
+            len(words) if words is not None else size[kind]
+            for kind, words in zip(self.kinds_, self.categories_, strict=True)
+        ]
 
     @property
     def n_features_out_(self) -> int:
         """Number of features."""
-        return sum(1 if size is None else size for size in self.sizes_)
+        widths = [1 if size is None else size for size in self.sizes_]
+        return sum(widths) + int(self.indicator_.sum())
 
-    def assemble(self, columns: Sequence[np.ndarray]) -> csr_array:
-        """Make rows of columns of numbers and codes; see `table_columns.assemble`."""
-        return assemble(columns, self.sizes_, self.offset_, self.factor_, np.dtype(self.dtype))
+    def encode(self, table: pa.Table) -> tuple[csr_array, dict[str, int]]:
+        """Return the rows of a table with the columns of `fit`, in their order.
 
-    def _facts_of(self, X: Any, names: list[str]) -> list[Facts]:
-        columns = columns_of(X, names)
-        return [self._look_at(name, column) for name, column in columns.items()]
+        Returns
+        -------
+        rows : csr_array
+            The rows.
+        unknown : dict of str to int
+            Number of values of unknown categories, by column.
+        """
+        columns, gaps, unknown = self._interpreted(table)
+        return self.assemble(columns, gaps), unknown
 
-    def _look_at(self, name: str, column: np.ndarray) -> Facts:
-        numbers = None if name in self.named_categorical else numbers_or_none(column)
-        if numbers is None and name in self.numeric:
-            raise ValueError(f"column {name!r} is to be numeric, but holds something else")
-        if numbers is not None:
-            self._check_numbers(name, numbers)
-        words, missing = words_of(column)
-        self._check_gaps(name, missing)
-        distinct = np.unique(words[~missing])
-        few = len(distinct) <= self.max_categories
-        moments = None if numbers is None else moments_of(numbers)
-        return moments, tuple(distinct.tolist()) if few else None
+    def check_rows(self, table: pa.Table) -> dict[str, int]:
+        """Refuse what `encode` would refuse; returns the numbers of unknown categories."""
+        return self._interpreted(table)[2]
 
-    def _encode(self, X: Any) -> tuple[csr_array, dict[str, int]]:
-        """Return the rows, and the number of unknown categories by column."""
-        names = self.feature_names_in_.tolist()
+    def _interpreted(self, table: pa.Table) -> tuple[list[Any], list[np.ndarray], dict[str, int]]:
+        """Return columns as numbers, codes or texts, what is missing, and what is unknown."""
+        columns: list[Any] = []
+        gaps: list[np.ndarray] = []
         unknown: dict[str, int] = {}
-        columns: list[np.ndarray] = []
-        for (name, column), words in zip(
-            columns_of(X, names).items(), self.categories_, strict=True
-        ):
-            if words is None:
-                numbers = numbers_or_none(column)
-                if numbers is None:
-                    raise ValueError(f"column {name!r} holds something that is not a number")
-                self._check_numbers(name, numbers)
-                self._check_gaps(name, np.isnan(numbers))
-                columns.append(numbers)
-                continue
-            codes, missing = codes_of(column, words)
-            self._check_gaps(name, missing)
-            columns.append(codes)
-            if count := int(np.sum((codes < 0) & ~missing)):
-                unknown[name] = count
-        return self.assemble(columns), unknown
+        errors: list[CellError] = []
+        for i, name in enumerate(table.column_names):
+            column, words = whole(table.column(i)), self.categories_[i]
+            try:
+                if words is not None:
+                    codes, missing = codes_of(column, words, self.null_values)
+                    if (strange := (codes < 0) & ~missing).any():
+                        self._check_unknown(name, strange, column)
+                        unknown[name] = int(strange.sum())
+                    columns.append(codes)
+                elif self.kinds_[i] == "text":
+                    texts, missing = texts_of(column, self.null_values)
+                    columns.append(texts)
+                else:
+                    numbers = numbers_of(column, name, self.null_values, self.kinds_[i])
+                    missing = np.isnan(numbers)
+                    columns.append(
+                        np.where(missing, self.fill_[i], numbers) if missing.any() else numbers
+                    )
+                if missing.any():
+                    self._check_gap(name, int(missing.argmax()))
+                gaps.append(missing)
+            except CellError as error:
+                errors.append(error)
+        if errors:
+            raise min(errors, key=lambda error: error.row)
+        return columns, gaps, unknown
 
-    def _check_numbers(self, name: str, numbers: np.ndarray) -> None:
-        if np.isinf(numbers).any():
-            row = int(np.flatnonzero(np.isinf(numbers))[0])
-            raise ValueError(f"column {name!r}, row {row}: an infinite number, wanted a finite one")
+    def assemble(
+        self, columns: Sequence[Any], gaps: Sequence[np.ndarray] | None = None
+    ) -> csr_array:
+        """Make rows of columns of numbers, codes and texts.
 
-    def _check_gaps(self, name: str, missing: np.ndarray) -> None:
-        if self.missing == "error" and missing.any():
-            row = int(np.flatnonzero(missing)[0])
-            raise ValueError(
-                f"column {name!r}, row {row}: the value is missing; missing='zero' would allow it"
+        Parameters
+        ----------
+        columns : sequence of arrays or lists
+            One for each column: numbers, codes of categories, or texts.
+        gaps : sequence of arrays, optional
+            For each column, which of its values are missing.
+        """
+        dtype = np.dtype(self.dtype)
+        parts: list[tuple[bool, Any, int | None, float, float]] = []
+        for i, (column, size) in enumerate(zip(columns, self.sizes_, strict=True)):
+            is_text = self.kinds_[i] == "text"
+            parts.append((is_text, column, size, self.offset_[i], self.factor_[i]))
+            if self.indicator_[i] and gaps is not None:
+                mark = np.where(gaps[i], np.int32(0), np.int32(-1))
+                parts.append((False, mark, 1, 0.0, 1.0))
+        blocks: list[csr_array] = []
+        for is_text, group in groupby(parts, key=lambda part: part[0]):
+            _, held, sizes, offset, factor = zip(*group, strict=True)
+            if is_text:
+                blocks += [hash_texts(texts, self.n_text_features, dtype) for texts in held]
+            else:
+                blocks.append(assemble(held, sizes, np.array(offset), np.array(factor), dtype))
+        return side_by_side(blocks)
+
+    def _check_unknown(self, name: str, strange: np.ndarray, column: pa.Array) -> None:
+        if self.handle_unknown == "error":
+            row = int(strange.argmax())
+            shown = str(column[row].as_py())[:40]
+            raise CellError(
+                row, name, f"holds {shown!r}, wanted a category that the encoder was fitted on"
             )
 
     def _transform_lazily(self, X: Any) -> da.Array:
+        self.check_names([str(name) for name in X.columns])
         make = dask.delayed(_block, pure=True)
         held = dask.delayed(self, traverse=False)
         width = self.n_features_out_
@@ -349,16 +508,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             for part in X.to_delayed()
         ]
         return da.concatenate(parts, allow_unknown_chunksizes=True)
-
-
-def agreed(parts: Sequence[Facts]) -> Facts:
-    """Combine the facts of the parts of a column: it has numbers only if all parts have."""
-    moments = [part for part, _ in parts]
-    words: set[str] | None = set()
-    for _, some in parts:
-        words = None if words is None or some is None else words | set(some)
-    together = None if any(m is None for m in moments) else put_together(m for m in moments if m)
-    return together, None if words is None else tuple(sorted(words))
 
 
 def warn_of_unknown(unknown: dict[str, int]) -> None:
@@ -372,12 +521,16 @@ def warn_of_unknown(unknown: dict[str, int]) -> None:
         )
 
 
-def as_block(matrix: csr_array, block: str) -> Any:
-    """Return rows as a block of type "gcxs" or "scipy"."""
-    if block == "scipy":
-        return matrix
-    parts = (matrix.data, matrix.indices, matrix.indptr)
-    return sparse.GCXS(parts, shape=matrix.shape, compressed_axes=(0,))
+def _is_lazy(X: Any) -> bool:
+    return hasattr(X, "to_delayed") and hasattr(X, "columns")
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _block(part: Any, encoder: TableEncoder) -> Any:

@@ -6,11 +6,13 @@ import dask
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dask_s3vm.engine.computing import compute_all
+from dask_s3vm.engine.containers import checkable
 from dask_s3vm.engine.ingest import is_dask
-from dask_s3vm.features.landmarks import one_column_block, plain_rows, range_of
+from dask_s3vm.features.landmarks import narrow_rows, one_column_block, range_of
+from dask_s3vm.frames import as_rows, is_arrow_frame, is_frame, rows_for, text_names
 from dask_s3vm.interrupts import interruptible
 
 _FLOATS = [np.float64, np.float32]
@@ -48,9 +50,13 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
            [0.5, 0. ]])
     """
 
+    feature_names_in_: np.ndarray
+
     @interruptible
     def fit(self, X: Any, y: Any = None) -> "UnitScaler":
         """Find the ranges of the columns; for a dask array one computation over its blocks."""
+        names = text_names(X) if is_frame(X) else None
+        X = as_rows(X) if is_frame(X) else X
         if is_dask(X):
             X = one_column_block(X)
             facts_of = dask.delayed(_facts_of, pure=False)
@@ -59,8 +65,10 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
         else:
-            X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS)
+            X = validate_data(self, checkable(X), accept_sparse="csr", dtype=_FLOATS)
             facts = (_facts_of(X),)
+        if names is not None:
+            self.feature_names_in_ = names
         ranges = [pair for pair, _ in facts if pair is not None]
         if not ranges:
             raise ValueError("X is empty: it has no rows; wanted at least one")
@@ -80,8 +88,13 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """Scale rows: numpy or scipy.sparse as X is; a lazy dask array if X is one."""
         check_is_fitted(self)
+        named = is_arrow_frame(X)
+        X = rows_for(self, X)
+        if named:  # its names were checked, and are gone
+            X = check_array(X, dtype=_FLOATS)
+            return _scaled(X, self.offset_, self.scale_)
         if not is_dask(X):
-            X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
+            X = validate_data(self, checkable(X), accept_sparse="csr", dtype=_FLOATS, reset=False)
             return _scaled(X, self.offset_, self.scale_)
         X = one_column_block(X)
         if X.shape[1] != self.n_features_in_:
@@ -105,12 +118,12 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 def _facts_of(block: Any) -> tuple[Any, bool]:
     """Return the column ranges, None if there are no rows, and whether the rows are sparse."""
-    rows = plain_rows(block)
+    rows = narrow_rows(block)
     return range_of(rows) if rows.shape[0] else None, sp.issparse(rows)
 
 
 def _scaled_block(block: Any, offset: np.ndarray, scale: np.ndarray) -> Any:
-    return _scaled(plain_rows(block), offset, scale)
+    return _scaled(narrow_rows(block), offset, scale)
 
 
 def _scaled(rows: Any, offset: np.ndarray, scale: np.ndarray) -> Any:

@@ -1,17 +1,17 @@
-"""Archives of arrays that are written all or nothing, and read with distrust."""
+"""Archives of arrays that are read with distrust."""
 
-import os
-import uuid
+import io
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-__all__ = ["BROKEN", "open_arrays", "read_header", "write_atomically"]
+from dask_s3vm.io.store import Url, open_input
+
+__all__ = ["BROKEN", "open_arrays", "read_header"]
 
 #: What reading a damaged archive may raise. RuntimeError: encrypted members, deep recursion, zip
 #: features that are not there.
@@ -34,34 +34,7 @@ _HEADER_READERS: dict[tuple[int, int], Callable[..., tuple[tuple[int, ...], bool
 
 
 @contextmanager
-def write_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file that appears under its name only when it is complete.
-
-    Parameters
-    ----------
-    path : str or path
-        Where the file is to be. An old file there stays untouched if writing fails.
-
-    Yields
-    ------
-    binary file
-        To be written; it is closed and moved into place afterwards.
-    """
-    target = Path(path)
-    # In the same directory: only within one file system is a move a single step.
-    hidden = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with hidden.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(hidden, target)
-    finally:
-        hidden.unlink(missing_ok=True)
-
-
-@contextmanager
-def open_arrays(path: str | os.PathLike[str], limits: dict[str, int]) -> Iterator[Any]:
+def open_arrays(path: Url, limits: dict[str, int]) -> Iterator[Any]:
     """Open an uncompressed ``.npz`` archive whose promises about sizes have been checked.
 
     An archive can claim any size for its members, and a member any shape for its array; reading
@@ -70,7 +43,7 @@ def open_arrays(path: str | os.PathLike[str], limits: dict[str, int]) -> Iterato
     Parameters
     ----------
     path : str or path
-        The archive.
+        Path or URL of the archive.
     limits : dict of str to int
         Most bytes allowed for the arrays of these names; 8 GiB for all others.
 
@@ -84,22 +57,13 @@ def open_arrays(path: str | os.PathLike[str], limits: dict[str, int]) -> Iterato
     ValueError
         If a member is not what it should be.
     """
-    size = os.path.getsize(path)
-    with zipfile.ZipFile(path) as directory:
-        seen = set()
-        for info in directory.infolist():
-            name = info.filename.removesuffix(".npy")
-            if name == info.filename or name in seen:
-                raise ValueError(f"member {info.filename!r} is not an array, or occurs twice")
-            seen.add(name)
-            limit = limits.get(name, _LARGEST_MEMBER)
-            if info.file_size > limit:
-                raise ValueError(f"member {name!r} has {info.file_size} bytes, limit {limit}")
-            if info.compress_type != zipfile.ZIP_STORED or info.file_size > size:
-                raise ValueError(f"member {name!r} is compressed or longer than the file")
-            _check_member(directory, info, name)
-    with np.load(path, allow_pickle=False) as arrays:
-        yield arrays
+    with open_input(path) as file:
+        size = file.seek(0, io.SEEK_END)
+        with zipfile.ZipFile(file) as directory:
+            _check_directory(directory, size, limits)
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            yield arrays
 
 
 def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
@@ -109,6 +73,22 @@ def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
         raise ValueError(f"an array is of format {version}, wanted one of {[*_HEADER_READERS]}")
     shape, _, dtype = _HEADER_READERS[version](stream)
     return shape, dtype
+
+
+def _check_directory(directory: zipfile.ZipFile, size: int, limits: dict[str, int]) -> None:
+    """Refuse members that are no arrays, that occur twice, or that claim more than there is."""
+    seen = set()
+    for info in directory.infolist():
+        name = info.filename.removesuffix(".npy")
+        if name == info.filename or name in seen:
+            raise ValueError(f"member {info.filename!r} is not an array, or occurs twice")
+        seen.add(name)
+        limit = limits.get(name, _LARGEST_MEMBER)
+        if info.file_size > limit:
+            raise ValueError(f"member {name!r} has {info.file_size} bytes, limit {limit}")
+        if info.compress_type != zipfile.ZIP_STORED or info.file_size > size:
+            raise ValueError(f"member {name!r} is compressed or longer than the file")
+        _check_member(directory, info, name)
 
 
 def _check_member(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:

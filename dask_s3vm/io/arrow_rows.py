@@ -8,9 +8,9 @@ import mmap
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from scipy.sparse import csr_array
 
-from dask_s3vm.io.arrow_schema import import_arrow
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.numerics.compiler import kernel
 
@@ -121,7 +121,6 @@ def highest_column(batch: Any, place: Place) -> int:
 
 def batch_labels(batch: Any, place: Place, dtype: np.dtype, unlabeled: Any) -> np.ndarray:
     """Return the labels of a record batch, with `unlabeled` (unless None) in place of nulls."""
-    pa = import_arrow()
     column = batch.column("label")
     try:
         column.validate(full=True)
@@ -148,7 +147,6 @@ def batch_labels(batch: Any, place: Place, dtype: np.dtype, unlabeled: Any) -> n
 
 def _validate(batch: Any, place: Place) -> None:
     """Refuse nulls, and buffers that are too short for what the batch says of itself."""
-    pa = import_arrow()
     for name in ("row", "indices", "values"):
         if name not in batch.schema.names:
             continue
@@ -189,9 +187,8 @@ def _triple(batch: Any, place: Place) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 def _list_arrays(column: Any, place: Place) -> tuple[np.ndarray, np.ndarray]:
     """Return the offsets of a list column, and all numbers that these point into."""
-    types = import_arrow().types
     n = len(column)
-    wide = types.is_large_list(column.type)
+    wide = pa.types.is_large_list(column.type)
     if n:
         whole = _as_array(column.buffers()[1], np.dtype(np.int64 if wide else np.int32), place)
         offsets = whole[column.offset : column.offset + n + 1]

@@ -10,32 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import types
 
 from dask_s3vm.io.blocks import MOST_FEATURES
 from dask_s3vm.io.errors import DataFileError
 
-__all__ = ["ROWS_KEY", "Layout", "import_arrow", "layout_of", "make_schema"]
+__all__ = ["Layout", "layout_of", "make_schema"]
 
 _WANTED = (
     "wanted columns 'indices' (list of integers) and 'values' (list of numbers), or 'row' "
     "(fixed-size list of numbers), and perhaps 'label' (numbers or strings)"
 )
-
-#: Metadata: rows of each record batch, so that files far away open without reading them.
-ROWS_KEY = b"batch_rows"
-
-
-def import_arrow(module: str = "pyarrow") -> Any:
-    """Import pyarrow, or one of its modules; say how to get it where it is missing."""
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            "Arrow and Parquet files need pyarrow, which is not installed: "
-            "pip install 'dask-s3vm[arrow]'"
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -61,7 +47,7 @@ class Layout:
 
 
 def make_schema(
-    n_features: int, values: np.dtype, labels: np.dtype | None, dense: bool, **metadata: str
+    n_features: int, values: np.dtype | None, labels: np.dtype | None, dense: bool
 ) -> Any:
     """Return the schema of rows with these types.
 
@@ -75,15 +61,12 @@ def make_schema(
         Type of the labels; None for rows without.
     dense : bool
         Whether rows are fixed-size lists.
-    **metadata : str
-        More to tell in the schema.
 
     Returns
     -------
     pyarrow.Schema
         The schema.
     """
-    pa = import_arrow()
     item = pa.field("item", pa.from_numpy_dtype(values), nullable=False)
     if dense:
         fields = [pa.field("row", pa.list_(item, n_features), nullable=False)]
@@ -96,7 +79,7 @@ def make_schema(
     if labels is not None:
         kind = pa.string() if labels.kind in "UO" else pa.from_numpy_dtype(labels)
         fields.insert(0, pa.field("label", kind, nullable=False))
-    return pa.schema(fields, metadata={"n_features": str(n_features), **metadata})
+    return pa.schema(fields, metadata={"n_features": str(n_features)})
 
 
 def layout_of(schema: Any, name: str) -> Layout:
@@ -119,24 +102,23 @@ def layout_of(schema: Any, name: str) -> Layout:
     DataFileError
         If it has no rows in it, or columns of other types.
     """
-    types = import_arrow().types
     kinds = {field.name: field.type for field in schema}
     if len(kinds) != len(schema):
         raise DataFileError(name, f"has two columns of one name, {schema.names}; {_WANTED}")
     announced = _announced(schema, name)
     labels = _label_type(kinds["label"], name) if "label" in kinds else None
     if "indices" in kinds and "values" in kinds:
-        indices = _item(types, kinds["indices"])
-        values = _item(types, kinds["values"])
+        indices = _item(kinds["indices"])
+        values = _item(kinds["values"])
         if indices is None or not types.is_integer(indices):
             raise DataFileError(name, f"column 'indices' is {kinds['indices']}; {_WANTED}")
-        if values is None or not _is_number(types, values):
+        if values is None or not _is_number(values):
             raise DataFileError(name, f"column 'values' is {kinds['values']}; {_WANTED}")
         return Layout(False, announced, np.dtype(values.to_pandas_dtype()), labels)
     row = kinds.get("row")
     if row is None:
         raise DataFileError(name, f"has the columns {schema.names[:9]}; {_WANTED}")
-    if not types.is_fixed_size_list(row) or not _is_number(types, row.value_type):
+    if not types.is_fixed_size_list(row) or not _is_number(row.value_type):
         raise DataFileError(name, f"column 'row' is {row}; {_WANTED}")
     if row.list_size < 1 or announced not in (None, row.list_size):
         raise DataFileError(
@@ -157,20 +139,19 @@ def _announced(schema: Any, name: str) -> int | None:
     return int(text)
 
 
-def _item(types: Any, kind: Any) -> Any:
+def _item(kind: Any) -> Any:
     return kind.value_type if types.is_list(kind) or types.is_large_list(kind) else None
 
 
-def _is_number(types: Any, kind: Any) -> bool:
+def _is_number(kind: Any) -> bool:
     return types.is_floating(kind) or types.is_integer(kind)
 
 
 def _label_type(kind: Any, name: str) -> np.dtype:
-    types = import_arrow().types
     if types.is_dictionary(kind):
         kind = kind.value_type
     if types.is_string(kind) or types.is_large_string(kind):
         return np.dtype(object)
-    if types.is_boolean(kind) or _is_number(types, kind):
+    if types.is_boolean(kind) or _is_number(kind):
         return np.dtype(kind.to_pandas_dtype())
     raise DataFileError(name, f"column 'label' is {kind}; {_WANTED}")

@@ -1,4 +1,4 @@
-"""What all readers have in common: options, the type of blocks, lazy arrays out of tasks."""
+"""What all readers have in common: options, blocks, labels, lazy arrays out of tasks."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -11,9 +11,20 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
 
-from dask_s3vm.io.lines import LARGEST_COLUMN
+from dask_s3vm.io.errors import DataFileError
+from dask_s3vm.io.svmlight_text import LARGEST_COLUMN
 
-__all__ = ["MOST_FEATURES", "as_block", "check_options", "empty_block", "lazy_array"]
+__all__ = [
+    "MOST_FEATURES",
+    "as_block",
+    "check_known",
+    "check_options",
+    "common_type",
+    "empty_block",
+    "lazy_array",
+    "plain_labels",
+    "sorted_labels",
+]
 
 #: Column numbers count from 0 and fit an unsigned 32-bit word, with one to spare.
 MOST_FEATURES = LARGEST_COLUMN + 1
@@ -100,3 +111,80 @@ def lazy_array(
     chunks = (tuple(rows),) if n_features is None else (tuple(rows), (n_features,))
     layers = HighLevelGraph.from_collections(name, graph)
     return da.Array(layers, name, chunks=chunks, meta=meta)
+
+
+def common_type(names: Sequence[str], types: Sequence[np.dtype | None]) -> np.dtype | None:
+    """Return a type for the labels of all files.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The files.
+    types : sequence of dtype or None
+        Type of the labels of each; None where there are none.
+
+    Returns
+    -------
+    dtype or None
+        The type; None if no file has labels.
+
+    Raises
+    ------
+    DataFileError
+        If only some files have labels, or some have numbers and others strings.
+    """
+    first = next((kind for kind in types if kind is not None), None)
+    if first is None:
+        return None
+    for name, kind in zip(names, types, strict=True):
+        if kind is None:
+            raise DataFileError(name, "has no labels, but other files have")
+        if _is_text(kind) != _is_text(first):
+            raise DataFileError(name, f"has labels of type {kind}, but {names[0]} of {first}")
+    return np.result_type(*(kind for kind in types if kind is not None))
+
+
+def sorted_labels(labels: Any) -> np.ndarray | None:
+    """Return the labels that a reader's option `known_labels` allows; None allows any."""
+    if labels is None:
+        return None
+    known = np.unique(np.asarray(labels))
+    if known.ndim != 1 or not known.size or known.dtype.kind not in "biufU":
+        raise ValueError(f"known_labels is {labels!r}, wanted a list of numbers or of strings")
+    return known
+
+
+def check_known(labels: np.ndarray, known: np.ndarray | None) -> int:
+    """Return the number of the first row whose label is not known; -1 if all are."""
+    if known is None or not len(labels):
+        return -1
+    if _is_text(labels.dtype) != _is_text(known.dtype):
+        return 0
+    own = labels.astype(np.str_) if labels.dtype.kind == "O" else labels
+    place = np.minimum(np.searchsorted(known, own), len(known) - 1)
+    strange = np.flatnonzero(known[place] != own)
+    return int(strange[0]) if strange.size else -1
+
+
+def plain_labels(labels: Any) -> np.ndarray:
+    """Return labels as an array of numbers or of strings; objects become one or the other."""
+    labels = np.asarray(labels)
+    if labels.dtype.kind == "O":
+        kinds = {type(label) for label in labels}
+        if not all(issubclass(kind, str) for kind in kinds):
+            labels = np.array(labels.tolist())
+        else:
+            text = labels.astype(np.str_)
+            if any(a != b for a, b in zip(text, labels, strict=True)):
+                raise ValueError("y has labels that end in a NUL character")
+            labels = text
+    if labels.ndim != 1 or labels.dtype.kind not in "biufU":
+        raise TypeError(
+            f"y is of shape {labels.shape} and type {labels.dtype}; wanted one number or string "
+            "per row"
+        )
+    return labels
+
+
+def _is_text(kind: np.dtype) -> bool:
+    return kind.kind in "USO"

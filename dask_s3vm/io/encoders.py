@@ -5,13 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from dask_s3vm.features import TableEncoder
-from dask_s3vm.features.table_encoder import LabelCode
+from dask_s3vm.features.table_encoder import TableEncoder
+from dask_s3vm.features.table_labels import LabelCode
 
 __all__ = ["encoder_from_plain", "plain_from_encoder"]
 
-_PARAMS = ("scale", "missing", "max_categories", "dtype", "block")
-_FIELDS = {"columns", "categories", "offset", "factor", "label", "reading", "params"}
+_PARAMS = (
+    "scale", "missing", "missing_indicator", "null_values", "handle_unknown", "n_text_features",
+    "max_categories", "dtype", "block",
+)  # fmt: skip
+_NUMBERS = ("offset", "factor", "fill")
+_FIELDS = {
+    "columns", "kinds", "categories", *_NUMBERS, "indicator", "label", "reading", "params"
+}  # fmt: skip
+_KINDS = ("number", "date", "category", "text")
 _READING = {"format": str, "delimiter": str, "header": bool, "columns": list}
 
 
@@ -20,9 +27,10 @@ def plain_from_encoder(encoder: TableEncoder) -> dict[str, Any]:
     label = encoder.label_
     return {
         "columns": [str(name) for name in encoder.feature_names_in_],
+        "kinds": list(encoder.kinds_),
         "categories": [None if words is None else list(words) for words in encoder.categories_],
-        "offset": encoder.offset_,
-        "factor": encoder.factor_,
+        **{name: getattr(encoder, f"{name}_") for name in _NUMBERS},
+        "indicator": [bool(flag) for flag in encoder.indicator_],
         "label": None
         if label is None
         else {
@@ -31,7 +39,10 @@ def plain_from_encoder(encoder: TableEncoder) -> dict[str, Any]:
             "positive": None if label.positive is None else list(label.positive),
         },
         "reading": encoder.reading_,
-        "params": {name: getattr(encoder, name) for name in _PARAMS},
+        "params": {
+            name: list(value) if isinstance(value := getattr(encoder, name), tuple) else value
+            for name in _PARAMS
+        },
     }
 
 
@@ -39,7 +50,7 @@ def encoder_from_plain(plain: Any) -> TableEncoder:
     """Return the encoder of a dict; the file that it is from is not trusted."""
     if not isinstance(plain, Mapping) or set(plain) != _FIELDS:
         raise ValueError("encoder_ is not an encoder of tables")
-    columns, categories = plain["columns"], plain["categories"]
+    columns, kinds, categories = plain["columns"], plain["kinds"], plain["categories"]
     params = plain["params"]
     if not isinstance(params, Mapping) or set(params) != set(_PARAMS):
         raise ValueError("encoder_ does not have its parameters")
@@ -47,22 +58,34 @@ def encoder_from_plain(plain: Any) -> TableEncoder:
         raise ValueError("encoder_ has columns that are not distinct names")
     if not isinstance(categories, list) or len(categories) != len(columns):
         raise ValueError("encoder_ does not have categories for its columns")
-    for words in categories:
+    if not _are_words(kinds) or len(kinds) != len(columns) or not set(kinds) <= set(_KINDS):
+        raise ValueError(f"encoder_ does not have a kind for each of its columns: {kinds!r:.80}")
+    for kind, words in zip(kinds, categories, strict=True):
+        if (words is None) != (kind != "category"):
+            raise ValueError("encoder_ does not have categories for its columns")
         if words is not None and (not _are_words(words) or len(set(words)) < len(words)):
             raise ValueError("encoder_ has categories that are not distinct words")
     encoder = TableEncoder(
-        categorical=[c for c, words in zip(columns, categories, strict=True) if words is not None],
+        categorical=_of_kind(columns, kinds, "category"),
+        text=_of_kind(columns, kinds, "text"),
         **params,
     )
     encoder.check()
+    encoder.null_values = tuple(encoder.null_values)
     encoder.feature_names_in_ = np.array(columns, dtype=object)
     encoder.n_features_in_ = len(columns)
     encoder.categories_ = [None if words is None else tuple(words) for words in categories]
-    encoder.offset_ = _numbers(plain["offset"], len(columns))
-    encoder.factor_ = _numbers(plain["factor"], len(columns))
+    encoder.kinds_ = list(kinds)
+    for name in _NUMBERS:
+        setattr(encoder, f"{name}_", _numbers(plain[name], len(columns)))
+    encoder.indicator_ = _flags(plain["indicator"], len(columns))
     encoder.label_ = _label(plain["label"])
     encoder.reading_ = _reading(plain["reading"])
     return encoder
+
+
+def _of_kind(columns: list[str], kinds: list[str], kind: str) -> list[str]:
+    return [name for name, own in zip(columns, kinds, strict=True) if own == kind]
 
 
 def _are_words(value: Any) -> bool:
@@ -74,6 +97,13 @@ def _numbers(value: Any, count: int) -> np.ndarray:
     if not fits or not np.isfinite(value).all():
         raise ValueError("encoder_ has a scale that does not fit its columns")
     return value
+
+
+def _flags(value: Any, count: int) -> np.ndarray:
+    fits = isinstance(value, list) and len(value) == count
+    if not fits or not all(isinstance(flag, bool) for flag in value):
+        raise ValueError("encoder_ has indicators that do not fit its columns")
+    return np.array(value, dtype=bool)
 
 
 def _label(plain: Any) -> LabelCode | None:

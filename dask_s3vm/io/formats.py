@@ -16,9 +16,18 @@ from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.io.sources import UrlPath, is_hidden
 
-__all__ = ["FORMATS", "Format", "format_of", "options_of", "read_data", "register", "write_data"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "format_of",
+    "options_of",
+    "read_data",
+    "reading_format",
+    "register",
+    "write_data",
+]
 
-_COMPRESSED = (".gz", ".bz2")
+_COMPRESSED = (".gz", ".bz2", ".xz")
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class Format:
     writer : str or None
         ``module:function``, called as ``writer(X, y, path, **options)``.
     compressed : bool
-        Whether ``.gz`` or ``.bz2`` may stand behind the endings.
+        Whether ``.gz``, ``.bz2`` or ``.xz`` may stand behind the endings.
     """
 
     name: str
@@ -87,7 +96,7 @@ register(
         "svmlight / libsvm text",
         (".svm", ".svmlight", ".libsvm", ".txt", ".dat"),
         reader="dask_s3vm.io.svmlight:read_svmlight",
-        writer="dask_s3vm.io.svmlight_write:write_svmlight",
+        writer="dask_s3vm.io.writers:write_svmlight",
         compressed=True,
     )
 )
@@ -96,8 +105,8 @@ register(
         "arrow",
         "Arrow IPC / Feather with list columns",
         (".arrow", ".feather", ".ipc"),
-        reader="dask_s3vm.io.arrow_ipc:read_arrow",
-        writer="dask_s3vm.io.arrow_write:write_arrow",
+        reader="dask_s3vm.io.arrow:read_arrow",
+        writer="dask_s3vm.io.writers:write_arrow",
     )
 )
 register(
@@ -105,8 +114,8 @@ register(
         "parquet",
         "Parquet with list columns",
         (".parquet", ".pq"),
-        reader="dask_s3vm.io.parquet:read_parquet",
-        writer="dask_s3vm.io.arrow_write:write_parquet",
+        reader="dask_s3vm.io.arrow:read_parquet",
+        writer="dask_s3vm.io.writers:write_parquet",
     )
 )
 register(
@@ -115,7 +124,7 @@ register(
         "numpy archives, sparse or dense",
         (".npz",),
         reader="dask_s3vm.io.npz:read_npz_data",
-        writer="dask_s3vm.io.npz_write:write_npz",
+        writer="dask_s3vm.io.writers:write_npz",
     )
 )
 register(
@@ -124,7 +133,7 @@ register(
         "dense numpy matrices, labels in a second file",
         (".npy",),
         reader="dask_s3vm.io.npy:read_npy",
-        writer="dask_s3vm.io.npz_write:write_npy",
+        writer="dask_s3vm.io.writers:write_npy",
     )
 )
 
@@ -133,19 +142,23 @@ register(
     Format(
         "csv",
         "csv tables with columns of numbers and of categories",
-        (".csv",),
+        (".csv", ".csv.zst"),
         reader="dask_s3vm.io.tables:read_table_data",
         compressed=True,
     )
 )
 register(
-    Format("kdd99", "raw KDD Cup 1999 csv", reader="dask_s3vm.io.kdd99:read_kdd99_data"),
+    Format(
+        "table",
+        "Parquet and Arrow / Feather tables with plain columns",
+        reader="dask_s3vm.io.tables:read_table_data",
+    )
 )
 register(
-    Format("rcv1", "LYRL2004 vectors of RCV1-v2", reader="dask_s3vm.io.rcv1:read_rcv1"),
+    Format("kdd99", "raw KDD Cup 1999 csv", reader="dask_s3vm.datasets._kdd99:read_kdd99_data"),
 )
 register(
-    Format("letters", "tables of letters", reader="dask_s3vm.io.letters:read_letters_data"),
+    Format("rcv1", "LYRL2004 vectors of RCV1-v2", reader="dask_s3vm.datasets:read_rcv1"),
 )
 
 
@@ -181,6 +194,20 @@ def format_of(urlpath: UrlPath, format: str | None = None) -> Format:
     return FORMATS[next(iter(found))]
 
 
+def reading_format(urlpath: UrlPath, format: str | None = None) -> Format:
+    """Return the format that files are to be read as; see `format_of`.
+
+    The schema of Parquet and Arrow files tells whether they hold rows, in columns of lists, or a
+    table with plain columns.
+    """
+    form = format_of(urlpath, format)
+    if form.name in ("arrow", "parquet"):
+        from dask_s3vm.io.table_open import has_plain_columns
+
+        return FORMATS["table"] if has_plain_columns(urlpath, form.name) else form
+    return form
+
+
 def options_of(function: Callable[..., Any]) -> frozenset[str]:
     """Return the names of the options of a reader or writer: its keyword-only parameters."""
     parameters = inspect.signature(function).parameters.values()
@@ -214,7 +241,7 @@ def read_data(urlpath: UrlPath, *, format: str | None = None, **options: Any) ->
     FileNotFoundError
         If a file does not exist.
     """
-    form = format_of(urlpath, format)
+    form = reading_format(urlpath, format)
     reader = form.load("reader")
     _check_options(form, reader, options, urlpath)
     return reader(urlpath, **options)
@@ -269,7 +296,7 @@ def _formats_at(path: str) -> Iterable[Format]:
             f"({', '.join(more)} perhaps with {' or '.join(_COMPRESSED)} behind it), "
             f"or a format, one of {sorted(FORMATS)}"
         )
-    names = [name for name in fs.ls(inner, detail=False) if not is_hidden(name)]
+    names = [name for name in fs.find(inner) if not is_hidden(name)]
     return [form for name in names if (form := _by_name(name)) is not None]
 
 

@@ -50,9 +50,14 @@ def map_from_plain(plain: Any) -> KernelMap:
     kernel, params, basis = plain["kernel"], plain["params"], plain["basis"]
     if kernel not in KERNELS:
         raise ValueError(f"kernel_map_ has the unknown kernel {kernel!r:.80}")
-    if not isinstance(params, dict) or not all(isinstance(v, int | float) for v in params.values()):
+    if not isinstance(params, dict) or not all(
+        isinstance(v, int | float) and np.isfinite(v) for v in params.values()
+    ):
         raise ValueError("kernel_map_ has parameters that are not numbers")
     landmarks = _landmarks(plain["landmarks"])
+    stored = landmarks.data if sp.issparse(landmarks) else landmarks
+    if not np.isfinite(stored).all():
+        raise ValueError("kernel_map_ has landmarks that are not finite numbers")
     if not _is_matrix(basis) or len(basis) != landmarks.shape[0]:
         raise ValueError("kernel_map_ has a basis that does not fit its landmarks")
     return KernelMap(kernel, params, landmarks, basis)
@@ -71,4 +76,5 @@ def _landmarks(plain: Any) -> Any:
 
 
 def _is_matrix(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.ndim == 2 and array.dtype.kind == "f"
+    is_matrix = isinstance(array, np.ndarray) and array.ndim == 2 and array.dtype.kind == "f"
+    return is_matrix and bool(np.isfinite(array).all())

@@ -3,8 +3,9 @@
 import os
 from typing import Any
 
-import fsspec  # type: ignore[import-untyped]
 import numpy as np
+
+from dask_s3vm.io.sources import find_files
 
 __all__ = ["read_labels"]
 
@@ -16,7 +17,7 @@ def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
     ----------
     path : str or path
         An ``.npy`` file with one number or text per row, or text with one label a line (also
-        ``.gz`` or ``.bz2``). If the first line of a text is a number, all lines must be.
+        ``.gz``, ``.bz2`` or ``.xz``). If the first line of a text is a number, all lines must be.
 
     Returns
     -------
@@ -31,7 +32,8 @@ def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
         If the file does not exist.
     """
     name = os.fspath(path)
-    with fsspec.open(name, "rb", compression="infer") as stream:
+    (file,) = find_files(path)
+    with file.decompressed() as stream:
         if name.lower().endswith(".npy"):
             labels = _from_npy(stream, name)
         else:

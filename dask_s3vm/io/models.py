@@ -12,9 +12,10 @@ import numpy as np
 from dask.base import is_dask_collection
 
 import dask_s3vm
-from dask_s3vm.io.archive import open_arrays, write_atomically
+from dask_s3vm.io.archive import open_arrays
 from dask_s3vm.io.encoding import decode, encode
 from dask_s3vm.io.errors import ModelFileError
+from dask_s3vm.io.store import Url, replacing
 from dask_s3vm.parameters.methods import estimator_named
 from dask_s3vm.prediction import Predictor
 
@@ -41,7 +42,7 @@ _OBJECTS: dict[str, tuple[str, str]] = {
 _OF_PREDICTION = {"coef_", "intercept_", "classes_", "n_features_in_"}
 
 
-def save_model(estimator: "BaseEstimator", path: str | os.PathLike[str]) -> None:
+def save_model(estimator: "BaseEstimator", path: Url) -> None:
     """Write a fitted estimator to a file.
 
     The file is an uncompressed ``.npz`` archive: a JSON header with parameters and scalars, and
@@ -54,7 +55,7 @@ def save_model(estimator: "BaseEstimator", path: str | os.PathLike[str]) -> None
     estimator : estimator of this package
         A fitted model.
     path : str or path
-        Where to write; an existing file is replaced.
+        Path or URL to write to; an existing file is replaced.
 
     Raises
     ------
@@ -86,11 +87,11 @@ def save_model(estimator: "BaseEstimator", path: str | os.PathLike[str]) -> None
             f"the header of {os.fspath(path)} has {len(text)} bytes, which is too long"
         )
     members: dict[str, Any] = {_HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}
-    with write_atomically(path) as stream:
+    with replacing(path) as stream:
         np.savez(stream, **members)
 
 
-def load_model(path: str | os.PathLike[str]) -> Any:
+def load_model(path: Url) -> Any:
     """Load an estimator that `save_model` wrote.
 
     Nothing in the file is run: the class must be an estimator of this package, its parameters
@@ -100,7 +101,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : str or path
-        The file.
+        Path or URL of the file.
 
     Returns
     -------
@@ -115,7 +116,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     return _loaded(path, _restore)
 
 
-def load_predictor(path: str | os.PathLike[str]) -> Any:
+def load_predictor(path: Url) -> Any:
     """Load what it takes to predict: as `load_model`, but in a fraction of the time where it can.
 
     For a linear classifier on rows as they are, that is a `Predictor`, with no parameters and
@@ -128,7 +129,8 @@ def load_predictor(path: str | os.PathLike[str]) -> Any:
         if not (plain and fitted.keys() >= _OF_PREDICTION):
             return _restore(header, arrays)
         unlabeled = header["params"].get("unlabeled")
-        found = {name: decode(fitted[name], arrays) for name in _OF_PREDICTION}
+        names = _OF_PREDICTION | ({"feature_names_in_"} & fitted.keys())
+        found = {name: decode(fitted[name], arrays) for name in names}
         predictor = Predictor(found, decode(unlabeled, arrays))
         _check_shapes(predictor)
         return predictor
@@ -137,7 +139,7 @@ def load_predictor(path: str | os.PathLike[str]) -> Any:
 
 
 def _loaded(
-    path: str | os.PathLike[str],
+    path: Url,
     restore: Callable[[dict[str, Any], Mapping[str, np.ndarray]], Any],
 ) -> Any:
     name = os.fspath(path)
@@ -155,7 +157,7 @@ def _load(address: str) -> Callable[[Any], Any]:
     return getattr(importlib.import_module(f"dask_s3vm.io.{module}"), function)
 
 
-def save_weights_text(estimator: Any, path: str | os.PathLike[str]) -> None:
+def save_weights_text(estimator: Any, path: Url) -> None:
     """Write the weights of a binary linear model as text: one number a line, the bias last.
 
     Parameters
@@ -163,7 +165,7 @@ def save_weights_text(estimator: Any, path: str | os.PathLike[str]) -> None:
     estimator : estimator
         A fitted model with `coef_` of shape (1, n_features) and `intercept_`.
     path : str or path
-        Where to write; an existing file is replaced.
+        Path or URL to write to; an existing file is replaced.
 
     Raises
     ------
@@ -187,8 +189,8 @@ def save_weights_text(estimator: Any, path: str | os.PathLike[str]) -> None:
         )
     numbers = np.append(weights[0], bias).astype(np.float64).tolist()
     # repr is the shortest text that gives the same number back.
-    with write_atomically(path) as stream:
-        stream.write("".join(f"{number!r}\n" for number in numbers).encode())
+    with replacing(path, "w") as stream:
+        stream.writelines(f"{number!r}\n" for number in numbers)
 
 
 def _find_class(name: str) -> "type[BaseEstimator] | None":
@@ -284,22 +286,42 @@ def _restore(header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> "BaseE
 
 
 def _check_shapes(estimator: Any) -> None:
-    """Refuse weights that do not fit together: compiled code would read beyond their end."""
+    """Refuse weights that do not fit together, or are not numbers.
+
+    Compiled code would read beyond their end, or every row would silently get the same class.
+    """
     _check_encoder(estimator)
     fitted = vars(estimator)
     if "coef_" not in fitted:
         return
     coef, n_features = fitted["coef_"], fitted.get("n_features_in_")
     kernel_map = fitted.get(_KERNEL_MAP)
-    if not isinstance(coef, np.ndarray) or coef.ndim != 2 or coef.dtype.kind != "f":
-        raise ValueError("coef_ is not a matrix of real numbers")
+    if not _is_real(coef, 2) or not len(coef):
+        raise ValueError("coef_ is not a matrix of finite real numbers")
     if kernel_map is not None:
         if (coef.shape[1], n_features) != (kernel_map.n_components, kernel_map.n_features):
             raise ValueError("coef_ or n_features_in_ does not fit kernel_map_")
     elif n_features is not None and coef.shape[1] != n_features:
         raise ValueError(f"coef_ has {coef.shape[1]} columns, n_features_in_ is {n_features}")
-    if np.size(fitted.get("intercept_", 0.0)) not in (1, coef.shape[0]):
-        raise ValueError(f"intercept_ does not fit coef_ of shape {coef.shape}")
+    intercept = fitted.get("intercept_")
+    if intercept is not None and (not _is_real(intercept, 1) or len(intercept) != len(coef)):
+        raise ValueError(f"intercept_ is not {len(coef)} finite real numbers, as coef_ has rows")
+    classes = fitted.get("classes_")
+    if classes is None:
+        return
+    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or len(classes) < 2:
+        raise ValueError("classes_ is not a list of two or more classes")
+    if len(set(classes.tolist())) < len(classes):
+        raise ValueError("classes_ has a class twice")
+    wanted = 1 if len(classes) == 2 else len(classes)
+    if len(coef) != wanted:
+        raise ValueError(f"coef_ has {len(coef)} rows for {len(classes)} classes, wanted {wanted}")
+
+
+def _is_real(array: Any, ndim: int) -> bool:
+    """Tell whether something is an array of finite real numbers."""
+    is_array = isinstance(array, np.ndarray) and array.ndim == ndim and array.dtype.kind == "f"
+    return is_array and bool(np.isfinite(array).all())
 
 
 def _check_encoder(estimator: Any) -> None:

@@ -9,10 +9,9 @@ import numpy as np
 from dask.base import tokenize
 from dask.utils import parse_bytes
 
-from dask_s3vm.io.blocks import check_options, lazy_array
+from dask_s3vm.io.blocks import check_known, check_options, common_type, lazy_array, sorted_labels
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.labels import check_known, common_type, sorted_labels
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 
 __all__ = ["read_npy"]

@@ -14,10 +14,18 @@ from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 from scipy.sparse import csr_array, load_npz
 
 from dask_s3vm.io.archive import BROKEN, read_header
-from dask_s3vm.io.blocks import MOST_FEATURES, as_block, check_options, empty_block, lazy_array
+from dask_s3vm.io.blocks import (
+    MOST_FEATURES,
+    as_block,
+    check_known,
+    check_options,
+    common_type,
+    empty_block,
+    lazy_array,
+    sorted_labels,
+)
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.labels import check_known, common_type, sorted_labels
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 
 __all__ = ["read_npz", "read_npz_data"]

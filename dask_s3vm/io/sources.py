@@ -1,18 +1,31 @@
-"""Text files behind fsspec, and whole lines out of byte ranges of them."""
+"""Text files behind fsspec, and whole lines out of byte ranges of them, also of compressed ones."""
 
+import lzma
 import os
+import tempfile
+import threading
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import dask
 from fsspec.core import OpenFile, url_to_fs  # type: ignore[import-untyped]
 from fsspec.utils import infer_compression  # type: ignore[import-untyped]
 
 from dask_s3vm.io.errors import SvmlightError
 
-__all__ = ["TextFile", "UrlPath", "find_files", "is_hidden", "line_start", "split_evenly"]
+__all__ = [
+    "TextFile",
+    "UrlPath",
+    "find_files",
+    "is_hidden",
+    "line_start",
+    "read_packed",
+    "split_evenly",
+]
 
 UrlPath = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -83,7 +96,7 @@ class TextFile:
                 yield stream
         except FileNotFoundError:
             raise
-        except (OSError, EOFError, zlib.error) as error:
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise SvmlightError(self.name, f"cannot be read: {error}") from error
 
     def read_exactly(self, start: int, stop: int) -> bytes:
@@ -121,9 +134,9 @@ class TextFile:
         return base + skipped, text
 
     def count_lines(self, stop: int) -> int:
-        """Return the number of line ends before byte `stop`."""
+        """Return the number of line ends before byte `stop` of the decompressed text."""
         count = 0
-        with self.fs.open(self.path, "rb") as stream:
+        with self.decompressed() as stream:
             while stop > 0 and (chunk := stream.read(min(stop, 64 * _STEP))):
                 count += chunk.count(b"\n")
                 stop -= len(chunk)
@@ -142,7 +155,7 @@ def find_files(
         their names.
     belongs : callable
         Tells which files of a folder are meant, by their names. Hidden ones (whose names start
-        with a dot or an underscore) never are.
+        with a dot or an underscore), READMEs and LICENSEs never are.
 
     Returns
     -------
@@ -153,6 +166,8 @@ def find_files(
     ------
     FileNotFoundError
         If a file does not exist, or a pattern matches none.
+    ValueError
+        If a file is a pipe or a device, which cannot be read twice.
     """
     if isinstance(urlpath, str | os.PathLike):
         urlpath = [urlpath]
@@ -189,8 +204,9 @@ def _rest_of_line(stream: Any) -> bytes:
 
 
 def is_hidden(path: str) -> bool:
-    """Tell whether a file's name says that it is no data: it starts with a dot or underscore."""
-    return path.rstrip("/").rpartition("/")[2].startswith((".", "_"))
+    """Tell whether a name says that a file of a folder is no data: hidden, or about the data."""
+    name = path.rstrip("/").rpartition("/")[2]
+    return name.startswith((".", "_")) or name.upper().startswith(("README", "LICENSE"))
 
 
 def _expand(url: str, belongs: Callable[[str], bool]) -> list[TextFile]:
@@ -216,6 +232,8 @@ def _describe(fs: Any, path: str, url: str) -> TextFile:
     if not fs.exists(path):
         raise FileNotFoundError(f"there is no file {url!r}")
     info = fs.info(path)
+    if info.get("type") == "other":
+        raise ValueError(f"{url} is a pipe or a device, wanted a regular file")
     size = info.get("size")
     if infer_compression(path) is not None:
         size = None
@@ -231,3 +249,90 @@ def _version(fs: Any, path: str) -> str:
 
 def _protocols(fs: Any) -> tuple[str, ...]:
     return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
+
+
+# The text of compressed files ---------------------------------------------------------------------
+#
+# A compressed file has no byte ranges: what stands before a piece must be decompressed to get at
+# it, and schedulers ask for pieces in an order of their own. So every process that reads a file
+# decompresses it once, into a temporary file without a name, only as far as it is needed, and takes
+# pieces out of that. The temporary file goes when all pieces have been read, when other files are
+# being read instead, or with the process.
+
+_MOST_OPEN = 4
+_PACKED_STEP = 1 << 20
+
+_spools: "OrderedDict[tuple[str, str], _Spool]" = OrderedDict()
+_lock = threading.Lock()
+
+
+class _Spool:
+    """The text of a compressed file, as far as it has been decompressed."""
+
+    def __init__(self, file: TextFile) -> None:
+        self.lock = threading.Lock()
+        self.served: set[int] = set()
+        self._file = file
+        self._open = ExitStack()
+        self._stream: Any = None
+        self._text: Any = None
+        self._size = 0
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return a piece; too short where the text ends early. The lock must be held."""
+        try:
+            if self._text is None:
+                folder = dask.config.get("temporary-directory", None)
+                self._text = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+                self._open.callback(self._text.close)
+                self._stream = self._open.enter_context(self._file.decompressed())
+            while self._size < stop and (chunk := self._stream.read(_PACKED_STEP)):
+                self._text.write(chunk)
+                self._size += len(chunk)
+            self._text.flush()
+            return os.pread(self._text.fileno(), stop - start, start)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of both files."""
+        self._open.close()
+        self._text = self._stream = None
+        self._size = 0
+        self.served.clear()
+
+
+def read_packed(file: TextFile, start: int, stop: int, pieces: int = 0) -> bytes:
+    """Return the bytes from `start` up to `stop` of the decompressed text.
+
+    Parameters
+    ----------
+    file : TextFile
+        A compressed file.
+    start, stop : int
+        The range.
+    pieces : int
+        How many pieces there are: when so many have been read, the text is let go.
+
+    Returns
+    -------
+    bytes
+        The text; too short if it ends before.
+    """
+    key = (file.name, file.version)
+    with _lock:
+        spool = _spools.setdefault(key, _Spool(file))
+        _spools.move_to_end(key)
+        for other in list(_spools)[:-_MOST_OPEN]:
+            idle = _spools[other]
+            if idle.lock.acquire(blocking=False):  # else somebody is reading it
+                idle.close()
+                idle.lock.release()
+                del _spools[other]
+    with spool.lock:
+        text = spool.read(start, stop)
+        spool.served.add(start)
+        if len(spool.served) == pieces:
+            spool.close()
+    return text

@@ -1,143 +1,324 @@
-"""A folder on any file system that fsspec knows, whose files appear whole or not at all."""
+"""Files behind any URL that fsspec knows: a file that is written appears whole or not at all.
 
-import json
+Names without ``://`` are paths of this machine, and need no fsspec.
+
+How a file is replaced depends on where it is. On this machine, and on file servers, it is written
+under a hidden name beside the target and renamed. An object store shows an upload only when it is
+complete, so the content is collected in a temporary file here and uploaded in one call.
+"""
+
+import errno
+import io
 import os
+import shutil
+import stat
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import IO, Any
 
-from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+__all__ = [
+    "Url",
+    "address",
+    "check_writable",
+    "exists",
+    "filesystem",
+    "is_local",
+    "join_url",
+    "make_folder",
+    "names_in",
+    "open_input",
+    "remove",
+    "remove_folder",
+    "rename",
+    "replacing",
+]
 
-__all__ = ["Store", "split_target"]
+Url = str | os.PathLike[str]
 
-_UNFINISHED = ".unfinished"
+#: Stores whose uploads are all or nothing, and where renaming means copying.
+_OBJECT_STORES = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci"}
+_LOCAL = ("file://", "local://")
+#: What the system says when there is no room.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-@dataclass(frozen=True)
-class Store:
-    """A folder.
+def is_local(url: Url) -> bool:
+    """Tell whether a URL is a path of this machine."""
+    text = os.fspath(url)
+    return "::" not in text and ("://" not in text or text.startswith(_LOCAL))
 
-    Attributes
-    ----------
-    fs : fsspec.AbstractFileSystem
-        Where it lies.
-    root : str
-        Its path there.
-    """
 
-    fs: Any
-    root: str
+def address(url: Url) -> str:
+    """Return a URL as users write it: a plain path without ``file://``, or the full URL."""
+    text = os.fspath(url)
+    for prefix in _LOCAL:
+        text = text.removeprefix(prefix)
+    return text
 
-    @property
-    def is_local(self) -> bool:
-        """Whether this machine's file system has the folder."""
-        names = self.fs.protocol
-        return "file" in ((names,) if isinstance(names, str) else names)
 
-    def path(self, name: str) -> str:
-        """Return the path of a file in the folder."""
-        return f"{self.root.rstrip('/')}/{name}"
+def join_url(url: Url, *names: str) -> str:
+    """Return the URL of something inside a folder."""
+    if is_local(url):
+        return os.path.join(address(url), *names)
+    return "/".join([os.fspath(url).rstrip("/"), *names])
 
-    def address(self, name: str = "") -> str:
-        """Return the path as users write it: a plain local path, or a full address."""
-        path = self.path(name).rstrip("/")
-        return path if self.is_local else str(self.fs.unstrip_protocol(path))
 
-    def make(self) -> None:
-        """Create the folder if it is not there."""
-        self.fs.makedirs(self.root, exist_ok=True)
+def exists(url: Url) -> bool:
+    """Tell whether there is a file or folder."""
+    if is_local(url):
+        return os.path.exists(address(url))
+    fs, path = filesystem(url)
+    return bool(fs.exists(path))
 
-    def exists(self, name: str) -> bool:
-        """Tell whether there is a file or folder of this name."""
-        return bool(self.fs.exists(self.path(name)))
 
-    def names(self) -> list[str]:
-        """Return the names of all that is in the folder; none if it does not exist."""
-        if not self.fs.isdir(self.root):
-            return []
-        found = self.fs.ls(self.root, detail=False)
-        return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
+def names_in(url: Url) -> list[str]:
+    """Return the sorted names of all that is in a folder; none if it does not exist."""
+    if is_local(url):
+        path = address(url)
+        return sorted(os.listdir(path)) if os.path.isdir(path) else []
+    fs, path = filesystem(url)
+    found = fs.ls(path, detail=False) if fs.isdir(path) else []
+    return sorted(name.rstrip("/").rpartition("/")[2] for name in found)
 
-    def read(self, name: str) -> bytes:
-        """Return the content of a file."""
-        with self.fs.open(self.path(name), "rb") as stream:
-            return bytes(stream.read())
 
-    def read_json(self, name: str) -> Any:
-        """Return what a JSON file holds; None if it is missing or broken."""
-        try:
-            return json.loads(self.read(name))
-        except (OSError, ValueError):
-            return None
-
-    def write_json(self, name: str, value: Any) -> None:
-        """Write a JSON file."""
-        with self.writing(name) as stream:
-            stream.write(json.dumps(value).encode())
-
-    def open(self, name: str) -> Any:
-        """Open a file for reading."""
-        return self.fs.open(self.path(name), "rb")
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[BinaryIO]:
-        """Open a file that gets its name only when it is complete."""
-        hidden = f".{name}.{uuid.uuid4().hex}{_UNFINISHED}"
-        try:
-            with self.fs.open(self.path(hidden), "wb") as stream:
-                yield stream
-                stream.flush()
-                if self.is_local:
-                    os.fsync(stream.fileno())
-            self.rename(hidden, name)
-        finally:
-            with suppress(FileNotFoundError):
-                self.remove(hidden)
-
-    def rename(self, old: str, new: str) -> None:
-        """Give a file or folder another name: one step, where the file system is this machine's."""
-        if self.is_local:
-            os.replace(self.path(old), self.path(new))
+def remove(url: Url) -> None:
+    """Remove a file, if it is there."""
+    with suppress(FileNotFoundError):
+        if is_local(url):
+            os.remove(address(url))
         else:
-            self.fs.mv(
-                self.path(old), self.path(new), recursive=bool(self.fs.isdir(self.path(old)))
-            )
-
-    def remove(self, name: str) -> None:
-        """Remove a file, or a folder and all in it."""
-        path = self.path(name)
-        self.fs.rm(path, recursive=bool(self.fs.isdir(path)))
-
-    def discard(self, name: str) -> None:
-        """Remove a folder that others may still be writing to.
-
-        It gets another name first, so that nothing new can come into it.
-        """
-        if self.exists(name):
-            rubbish = f".{name}.{uuid.uuid4().hex}{_UNFINISHED}"
-            self.rename(name, rubbish)
-            for _ in range(5):
-                with suppress(OSError):
-                    self.remove(rubbish)
-                    return
-
-    def remove_unfinished(self) -> None:
-        """Remove files that a process which was killed has left behind."""
-        for name in self.names():
-            if name.endswith(_UNFINISHED):
-                self.remove(name)
-
-    def inside(self, name: str) -> "Store":
-        """Return a folder inside this one."""
-        return Store(self.fs, self.path(name))
+            fs, path = filesystem(url)
+            fs.rm_file(path)
 
 
-def split_target(url: str) -> tuple[Store, str]:
-    """Return the folder that a file or folder is to be in, and its name there."""
-    fs, path = url_to_fs(url)
-    folder, _, name = str(path).rstrip("/").rpartition("/")
-    if not name:
-        raise ValueError(f"path is {url!r}, wanted the name of a file or folder")
-    return Store(fs, folder or "/"), name
+def make_folder(url: Url) -> None:
+    """Create a folder, with those above it, if it is not there; object stores need none."""
+    if is_local(url):
+        os.makedirs(address(url), exist_ok=True)
+        return
+    fs, path = filesystem(url)
+    if not _is_object_store(fs):
+        fs.makedirs(path, exist_ok=True)
+
+
+def remove_folder(url: Url) -> None:
+    """Remove a folder and all in it, or a file, if it is there."""
+    if is_local(url):
+        path = address(url)
+        if os.path.isdir(path) and not os.path.islink(path):
+            # Under another name: tasks that have not noticed yet can put nothing new into it.
+            rubbish = _hidden(path)
+            os.rename(path, rubbish)
+            shutil.rmtree(rubbish)
+        else:
+            remove(path)
+        return
+    fs, path = filesystem(url)
+    if fs.exists(path):
+        fs.rm(path, recursive=True)
+
+
+def rename(old: Url, new: Url) -> None:
+    """Give a folder another name: one step on this machine, a move elsewhere."""
+    if is_local(old):
+        os.rename(address(old), address(new))
+        return
+    fs, path = filesystem(old)
+    fs.mv(path, filesystem(new)[1], recursive=True)
+
+
+def open_input(url: Url, mode: str = "rb") -> IO[Any]:
+    """Open a file for reading: ``"rb"`` bytes, ``"r"`` UTF-8 text.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    ValueError
+        If it is not a regular file, or its store is not supported.
+    """
+    encoding = None if "b" in mode else "utf-8"
+    if is_local(url):
+        path = address(url)
+        if os.path.exists(path):
+            _check_regular(path)
+        return open(path, mode, encoding=encoding)
+    fs, path = filesystem(url)
+    return fs.open(path, mode, **({} if encoding is None else {"encoding": encoding}))
+
+
+def check_writable(url: Url) -> None:
+    """Refuse a file that could not be written, before work starts that it is to hold.
+
+    On this machine its folder must be there and be writable. Elsewhere an empty file is written
+    beside it and removed.
+
+    Raises
+    ------
+    ValueError
+        With the URL and what is wanted.
+    """
+    if is_local(url):
+        path = os.path.realpath(address(url))
+        folder = os.path.dirname(path)
+        if not os.path.isdir(folder):
+            raise ValueError(f"{address(url)}: there is no folder {folder} to write to")
+        if os.path.exists(path):
+            _check_regular(path)
+        if not os.access(folder, os.W_OK):
+            raise ValueError(f"{address(url)}: the folder {folder} cannot be written to")
+        return
+    if "::" in os.fspath(url):
+        raise ValueError(f"{url}: chained URLs can only be read; wanted the URL of a plain file")
+    fs, path = filesystem(url)
+    if not path.strip("/") or path.endswith("/"):
+        raise ValueError(f"{url}: wanted the URL of a file")
+    probe = _hidden(path)
+    try:
+        if not _is_object_store(fs):
+            fs.makedirs(_parent(path), exist_ok=True)
+        fs.pipe_file(probe, b"")
+    # Every store has errors of its own.
+    except Exception as error:
+        raise ValueError(
+            f"{url}: cannot be written: {error or type(error).__name__}; wanted a path, or the URL "
+            "of a store that can be written, such as s3://"
+        ) from error
+    with suppress(Exception):
+        fs.rm_file(probe)
+
+
+@contextmanager
+def replacing(url: Url, mode: str = "wb") -> Iterator[IO[Any]]:
+    """Open a file that appears under its name only when it is complete.
+
+    Symbolic links are followed. What was there before stays as it is if writing fails.
+
+    Parameters
+    ----------
+    url : str or path
+        Where the file is to be.
+    mode : {"wb", "w"}
+        Bytes, or UTF-8 text whose line ends are kept.
+
+    Yields
+    ------
+    file
+        To be written; it is closed and put in its place afterwards.
+
+    Raises
+    ------
+    ValueError
+        If what is there is not a regular file, or the store cannot be written.
+    OSError
+        If there is no folder, no permission or no room; the message names the file.
+    """
+    if mode not in ("wb", "w"):
+        raise ValueError(f"mode is {mode!r}, wanted 'wb' or 'w'")
+    opened = _replacing_local(url) if is_local(url) else _uploading(url)
+    with opened as stream:
+        if mode == "wb":
+            yield stream
+            return
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        yield text
+        text.detach()  # flushes it; the stream below is closed by its owner
+
+
+def filesystem(url: Url) -> tuple[Any, str]:
+    """Return the file system of a URL, and its path there.
+
+    Raises
+    ------
+    ValueError
+        If the protocol is not known, or its package is not installed.
+    """
+    from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+
+    try:
+        fs, path = url_to_fs(os.fspath(url))
+    except (ValueError, ImportError) as error:
+        raise ValueError(f"{url}: this store is not supported: {error}") from error
+    return fs, str(path)
+
+
+@contextmanager
+def _replacing_local(url: Url) -> Iterator[IO[bytes]]:
+    name = address(url)
+    path = os.path.realpath(name)
+    if os.path.exists(path):
+        _check_regular(path)
+    hidden = _hidden(path)
+    try:
+        with _named(name, anything=True):
+            # Claims the name; errors of what is done with the stream later are not ours to name.
+            open(hidden, "xb").close()
+        with _named(name), open(hidden, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        with _named(name, anything=True):
+            os.replace(hidden, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.remove(hidden)
+
+
+@contextmanager
+def _uploading(url: Url) -> Iterator[IO[bytes]]:
+    fs, path = filesystem(url)
+    name = os.fspath(url)
+    with _named(name), tempfile.NamedTemporaryFile() as content:
+        yield content
+        content.flush()
+        if _is_object_store(fs):
+            fs.put_file(content.name, path)
+            return
+        fs.makedirs(_parent(path), exist_ok=True)
+        hidden = _hidden(path)
+        try:
+            fs.put_file(content.name, hidden)
+            fs.mv(hidden, path)
+        finally:
+            with suppress(Exception):
+                fs.rm_file(hidden)
+
+
+@contextmanager
+def _named(name: str, anything: bool = False) -> Iterator[None]:
+    """Name the target in errors of the system: that there is no room, or all of them."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            text = f"cannot be written, there is no room: {error.strerror}"
+        elif anything and error.errno is not None:
+            text = f"cannot be written: {error.strerror}"
+        else:
+            raise
+        raise OSError(error.errno, text, name) from error
+
+
+def _check_regular(path: str) -> None:
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
+        kind = kinds.get(stat.S_IFMT(mode), "device")
+        raise ValueError(f"{path} is a {kind}, wanted a regular file")
+
+
+def _is_object_store(fs: Any) -> bool:
+    names = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
+    return not _OBJECT_STORES.isdisjoint(names)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _hidden(path: str) -> str:
+    """Return a free name in the same folder: only there is a rename a single step."""
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}.{name}.{uuid.uuid4().hex}.tmp"

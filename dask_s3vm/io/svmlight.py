@@ -1,8 +1,13 @@
-"""svmlight text files as dask arrays of sparse blocks."""
+"""svmlight text files as dask arrays of sparse blocks.
 
+A first pass over the files finds where the rows are, and whether each is in order.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import dask
 import dask.array as da
 import numpy as np
 from dask.base import tokenize
@@ -10,17 +15,30 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
 
-from dask_s3vm.io.blocks import as_block, check_options
+from dask_s3vm.io.blocks import as_block, check_known, check_options, sorted_labels
 from dask_s3vm.io.errors import SvmlightError
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.labels import check_known, sorted_labels
-from dask_s3vm.io.lines import parse_line
-from dask_s3vm.io.packed import count_packed_lines, read_packed
-from dask_s3vm.io.parse import parse
-from dask_s3vm.io.sources import TextFile, UrlPath, find_files
-from dask_s3vm.io.survey import Piece, look_through
+from dask_s3vm.io.sources import TextFile, UrlPath, find_files, read_packed, split_evenly
+from dask_s3vm.io.svmlight_text import BadLineError, Summary, parse, parse_line, summarize
 
 __all__ = ["SvmlightError", "read_svmlight"]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Whole lines of one file, and what they hold.
+
+    Attributes
+    ----------
+    start, stop : int
+        Where the lines stand in the (decompressed) text of the file.
+    summary : Summary
+        Rows, columns, kind of labels, entries.
+    """
+
+    start: int
+    stop: int
+    summary: Summary
 
 
 @dataclass(frozen=True)
@@ -56,8 +74,8 @@ def read_svmlight(
     ----------
     urlpath : str, path or list of these
         File, glob pattern, folder, or list of these; anything fsspec can open. A compressed file
-        (``.gz``, ``.bz2``) is decompressed into a temporary file by every process that reads
-        blocks of it, once.
+        (``.gz``, ``.bz2``, ``.xz``) is decompressed into a temporary file by every process that
+        reads blocks of it, once.
     n_features : int, optional
         Number of columns of `X`; by default as many as the largest column number needs.
     zero_based : bool or "auto"
@@ -101,7 +119,7 @@ def read_svmlight(
     labeled = files[0].starts_with_label() if has_labels == "auto" else has_labels
     if not labeled:
         files = [replace(file, labeled=False) for file in files]
-    pieces = look_through(files, size, int(zero_based is False), dtype)
+    pieces = _look_through(files, size, int(zero_based is False), dtype)
     every = [piece.summary for group in pieces for piece in group]
     if zero_based == "auto":
         zero_based = any(summary.low == 0 for summary in every)
@@ -117,8 +135,98 @@ def read_svmlight(
     return X, y if labeled else None
 
 
+def _look_through(
+    files: list[TextFile], blocksize: int, first_column: int, dtype: np.dtype
+) -> list[list[_Piece]]:
+    """Look through all files, in parallel on the user's scheduler.
+
+    Parameters
+    ----------
+    files : list of TextFile
+        The files.
+    blocksize : int
+        Bytes of text in one piece, at most (but for the end of its last line).
+    first_column : int
+        The smallest column number allowed, 0 or 1.
+    dtype : dtype
+        The type that values must fit.
+
+    Returns
+    -------
+    list of list of _Piece
+        For each file its pieces that have rows, at least one.
+
+    Raises
+    ------
+    SvmlightError
+        For the first line of the first file that breaks a rule, or if a file has no rows.
+    """
+    owners: list[int] = []
+    tasks = []
+    look = dask.delayed(_look, pure=False)
+    for number, file in enumerate(files):
+        ranges = [(0, 0)] if file.size is None else split_evenly(file.size, blocksize)
+        owners += [number] * len(ranges)
+        tasks += [look(file, span, blocksize, first_column, dtype) for span in ranges]
+    pieces: list[list[_Piece]] = [[] for _ in files]
+    # Mistakes come back as values: so the first in the files is reported, not the first found.
+    for number, found in zip(owners, dask.compute(*tasks), strict=True):
+        if isinstance(found, SvmlightError):
+            raise found
+        pieces[number] += [piece for piece in found if piece.summary.rows]
+    for file, group in zip(files, pieces, strict=True):
+        if not group:
+            raise SvmlightError(file.name, "has no data rows")
+    return pieces
+
+
+def _look(
+    file: TextFile, span: tuple[int, int], blocksize: int, first_column: int, dtype: np.dtype
+) -> list[_Piece] | SvmlightError:
+    """Look through a range of a file, or through all of it in steps if ranges are impossible."""
+    try:
+        if file.size is not None:
+            start, text = file.read_lines(*span)
+            return [_look_at_lines(file, start, text, first_column, dtype)]
+        with file.decompressed() as stream:
+            return [
+                _look_at_lines(file, start, text, first_column, dtype)
+                for start, text in _whole_lines(stream, blocksize)
+            ]
+    except SvmlightError as error:
+        return error
+
+
+def _whole_lines(stream: Any, size: int) -> Iterator[tuple[int, bytes]]:
+    """Cut a stream into whole lines of about `size` bytes together, and say where they start."""
+    start, text = 0, b""
+    while chunk := stream.read(size):
+        text += chunk
+        end = text.rfind(b"\n") + 1
+        if end and len(text) >= size:
+            yield start, text[:end]
+            start, text = start + end, text[end:]
+    if text:
+        yield start, text
+
+
+def _look_at_lines(
+    file: TextFile, start: int, text: bytes, first_column: int, dtype: np.dtype
+) -> _Piece:
+    """Summarize whole lines, which begin at byte `start` of the file."""
+    lines = file.labeled_lines(text)
+    try:
+        summary = summarize(lines, first_column, dtype)
+    except BadLineError as error:
+        # Line numbers cost a look at all text before, so they are counted for a mistake only.
+        line = file.count_lines(start) + lines.count(b"\n", 0, error.start) + 1
+        wrong = lines[error.start :].split(b"\n", 1)[0]
+        raise SvmlightError(file.name, error.reason, line, wrong[:200]) from None
+    return _Piece(start, start + len(text), summary)
+
+
 def _count_features(
-    files: list[TextFile], pieces: list[list[Piece]], wanted: int | None, zero_based: bool
+    files: list[TextFile], pieces: list[list[_Piece]], wanted: int | None, zero_based: bool
 ) -> int:
     """Return the number of columns; refuse a wanted number that is too small."""
     highest, name = -1, files[0].name
@@ -142,7 +250,7 @@ def _count_features(
 
 
 def _build_arrays(
-    files: list[TextFile], pieces: list[list[Piece]], form: _Format
+    files: list[TextFile], pieces: list[list[_Piece]], form: _Format
 ) -> tuple[da.Array, da.Array]:
     """Build the lazy arrays. X and y share one task per block, which parses its lines once."""
     described = [(file.name, file.version, file.size, file.labeled) for file in files]
@@ -177,7 +285,7 @@ def _take(pair: tuple[Any, np.ndarray], which: int) -> Any:
     return pair[which]
 
 
-def _parse(file: TextFile, piece: Piece, form: _Format, pieces: int) -> tuple[Any, np.ndarray]:
+def _parse(file: TextFile, piece: _Piece, form: _Format, pieces: int) -> tuple[Any, np.ndarray]:
     """Return rows and labels of one of so many pieces of a file."""
     if file.size is None:
         lines = read_packed(file, piece.start, piece.stop, pieces)
@@ -200,7 +308,7 @@ def _parse(file: TextFile, piece: Piece, form: _Format, pieces: int) -> tuple[An
     return as_block(matrix, form.block), labels
 
 
-def _tell_of_label(file: TextFile, piece: Piece, form: _Format, lines: bytes, row: int) -> None:
+def _tell_of_label(file: TextFile, piece: _Piece, form: _Format, lines: bytes, row: int) -> None:
     """Find the line of a row whose label is not known, and say so."""
     assert form.known is not None
     left = row
@@ -208,9 +316,7 @@ def _tell_of_label(file: TextFile, piece: Piece, form: _Format, lines: bytes, ro
         if parse_line(line, 0, form.dtype) is None:
             continue
         if left == 0:
-            first = file.count_lines(piece.start) if file.size is not None else None
             reason = f"the label is not one of {form.known.tolist()}"
-            if first is None:
-                first = count_packed_lines(file, piece.start)
-            raise SvmlightError(file.name, reason, first + number + 1, line[:200])
+            line_number = file.count_lines(piece.start) + number + 1
+            raise SvmlightError(file.name, reason, line_number, line[:200])
         left -= 1

@@ -1,237 +1,261 @@
 """The first pass over tables: rows, kinds of columns, categories, ranges, and every mistake."""
 
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import dask
-import numpy as np
+import pyarrow as pa
 
-from dask_s3vm.features.table_columns import MISSING, Moments, moments_of
+from dask_s3vm.engine.computing import current_client
+from dask_s3vm.features.table_columns import CellError, codes_of, whole
+from dask_s3vm.features.table_encoder import MixedColumnError, TableEncoder
+from dask_s3vm.features.table_facts import Facts, agreed
+from dask_s3vm.features.table_labels import LabelCode
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.fields import (
-    BadRowError,
-    Fields,
-    Words,
-    cut,
-    find_distinct,
-    look_up,
-    make_words,
-    missing_words,
-    numbers_of,
-)
-from dask_s3vm.io.sources import TextFile, split_evenly
-from dask_s3vm.io.table_text import blocks_of_stream, count_quotes, line_at, rows_in_range
+from dask_s3vm.io.table_files import WORDS, Span, TableFile, compute_now
 
-__all__ = ["Column", "Note", "Piece", "Shape", "first_place", "locate_error", "look_through"]
+__all__ = ["Finding", "Piece", "Task", "locate_words", "look_through", "settled"]
+
+#: Columns of a table that are kept once they were read, in bytes.
+KEPT = 256 << 20
+
+#: Type that a csv column of a kind is read as.
+_TYPES = {
+    "number": pa.float64(), "date": pa.timestamp("us"), "category": WORDS, "text": pa.string()
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column of a file, and what it is looked at for.
+class Task:
+    """What every piece of a table is looked through for, and read for.
 
     Attributes
     ----------
-    name : str
-        What errors call it.
-    position : int
-        Its number among the fields of a row.
-    role : {"any", "number", "words"}
-        "number": anything else is a mistake; "words": categories; "any": to be found out.
-    known : tuple of str or None
-        All words that are known; others are counted, not kept.
-    optional : bool
-        Whether a file may be without it; its position is -1 there.
+    encoder : TableEncoder
+        The encoder; `fitted` tells whether it was fitted before.
+    features : tuple of str
+        Its columns.
+    target : str or None
+        The label column, which a file may be without.
+    code : LabelCode or None
+        The labels, if they are known.
     """
 
-    name: str
-    position: int
-    role: str
-    known: tuple[str, ...] | None = None
-    optional: bool = False
+    encoder: TableEncoder
+    features: tuple[str, ...]
+    target: str | None
+    code: LabelCode | None
+    fitted: bool
 
+    def read(self, file: TableFile, spans: Sequence[Span]) -> Any:
+        """Return an iterator over pieces of a file, with the columns that are wanted."""
+        return file.read(spans, self.columns(file), self.types(), self.encoder.max_categories)
 
-@dataclass(frozen=True)
-class Shape:
-    """What all rows of one file have in common.
+    def columns(self, file: TableFile) -> list[str]:
+        """Return the columns to read."""
+        return [*self.features, *([self.target] if self.target in file.names else [])]
 
-    Attributes
-    ----------
-    n_fields : int
-        Fields of a row.
-    delimiter : str
-        What stands between them.
-    skip : int
-        Bytes before the first row: a header, and the mark that some editors put first.
-    columns : tuple of Column
-        The columns to look at.
-    most : int
-        Most words to keep of a column.
-    """
-
-    n_fields: int
-    delimiter: str
-    skip: int
-    columns: tuple[Column, ...]
-    most: int
-
-
-@dataclass(frozen=True)
-class Note:
-    """What one column of some rows holds.
-
-    Attributes
-    ----------
-    moments : Moments or None
-        Of its numbers; None if some field is no number.
-    words : tuple of str or None
-        Its distinct fields, missing ones left out; None if there are too many.
-    wrong : int or None
-        Where the row starts whose field is the first that is no number, or not known.
-    gap : int or None
-        Where the row starts whose field is the first missing one.
-    unknown : int
-        Fields that are not among the known words.
-    """
-
-    moments: Moments | None = None
-    words: tuple[str, ...] | None = None
-    wrong: int | None = None
-    gap: int | None = None
-    unknown: int = 0
+    def types(self) -> dict[str, pa.DataType]:
+        """Return the types of csv columns that are known."""
+        encoder = self.encoder
+        if hasattr(encoder, "kinds_"):
+            kinds = dict(zip(self.features, encoder.kinds_, strict=True))
+        else:
+            kinds = {name: encoder.role_of(name) for name in self.features}
+        found = {name: _TYPES[kind] for name, kind in kinds.items() if kind != "auto"}
+        return found | ({} if self.target is None else {self.target: WORDS})
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Whole rows of one file, and what they hold."""
+    """Rows of one file.
 
-    start: int
-    stop: int
+    Attributes
+    ----------
+    file : TableFile
+        The file.
+    span : tuple of int
+        Where in the file.
+    rows : int
+        How many.
+    kept : list
+        The columns themselves, or nothing; other processes read them again.
+    """
+
+    file: TableFile
+    span: Span
     rows: int
-    notes: tuple[Note, ...] = field(compare=False, repr=False)
+    kept: list[pa.Table] = field(default_factory=list, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "kept": []}
 
 
-def locate_error(file: TextFile, offset: int, reason: str) -> TableError:
-    """Return an error with the line number and the text of the row at byte `offset` of a file."""
-    line, text = line_at(file, offset)
-    return TableError(file.name, reason, line, text)
+@dataclass(frozen=True)
+class Finding:
+    """What a piece holds.
+
+    Attributes
+    ----------
+    piece : Piece
+        Where it is.
+    facts : list of Facts
+        Of the features; none with a fitted encoder.
+    labels : Facts
+        Of the labels.
+    unknown : dict of str to int
+        Values of unknown categories, with a fitted encoder.
+    """
+
+    piece: Piece
+    facts: list[Facts]
+    labels: Facts
+    unknown: dict[str, int]
 
 
-def look_through(
-    files: Sequence[TextFile], shapes: Sequence[Shape], blocksize: int
-) -> list[list[Piece]]:
+class _Budget:
+    """Bytes that may be kept; tasks of several threads take from it."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        """Tell whether so many bytes are left, and take them."""
+        with self._lock:
+            fits = size <= self._left
+            self._left -= size if fits else 0
+            return fits
+
+
+def look_through(files: Sequence[TableFile], task: Task, blocksize: int) -> list[Finding]:
     """Look through all files, in parallel on the user's scheduler.
-
-    Returns
-    -------
-    list of list of Piece
-        For each file its pieces that have rows, at least one.
 
     Raises
     ------
     TableError
-        For the first row of the first file that cannot be cut into fields; if a file has no rows.
+        For the first row of the first file that is not as it should be; if a file has no rows.
     """
-    owners: list[int] = []
-    tasks = []
-    look = dask.delayed(_look, pure=False)
-    for number, (file, shape) in enumerate(zip(files, shapes, strict=True)):
-        spans = [(0, 0, False)] if file.size is None else _spans(file, blocksize)
-        owners += [number] * len(spans)
-        tasks += [look(file, span, shape, blocksize) for span in spans]
-    pieces: list[list[Piece]] = [[] for _ in files]
+    local = current_client() is None and dask.config.get("scheduler", None) != "processes"
+    budget = _Budget(KEPT) if local else None
+    shared = dask.delayed(task, traverse=False)
+    jobs = [
+        dask.delayed(partial(_look, file, budget), pure=False)(span, shared)
+        for file in files
+        for span in file.spans(blocksize)
+    ]
+    findings: list[Finding] = []
     # Mistakes come back as values: so the first in the files is reported, not the first found.
-    for number, found in zip(owners, dask.compute(*tasks), strict=True):
+    for found in compute_now(jobs):
         if isinstance(found, TableError):
             raise found
-        pieces[number] += [piece for piece in found if piece.rows]
-    for file, group in zip(files, pieces, strict=True):
-        if not group:
+        findings += found
+    filled = {found.piece.file.name for found in findings}
+    for file in files:
+        if file.name not in filled:
             raise TableError(file.name, "has no data rows")
-    return pieces
-
-
-def _spans(file: TextFile, blocksize: int) -> list[tuple[int, int, bool]]:
-    """Ranges of a plain file, and whether each starts inside quotes."""
-    assert file.size is not None, "only plain files are read in ranges"
-    ranges = split_evenly(file.size, blocksize)
-    count = dask.delayed(count_quotes, pure=False)
-    counts = dask.compute(*(count(file, *span) for span in ranges))
-    before = np.cumsum([0, *counts])[:-1] % 2 == 1
-    return [(*span, bool(inside)) for span, inside in zip(ranges, before, strict=True)]
+    return findings
 
 
 def _look(
-    file: TextFile, span: tuple[int, int, bool], shape: Shape, blocksize: int
-) -> list[Piece] | TableError:
-    """Look through a range of a file, or through all of it in steps if ranges are impossible."""
+    file: TableFile, budget: _Budget | None, span: Any, task: Task
+) -> list[Finding] | TableError:
+    """Look through a part of a file, or through all of it in steps if it cannot be cut."""
+    found = []
+    most = task.encoder.max_categories
     try:
-        return [_look_at(file, start, text, shape) for start, text in _texts(file, span, blocksize)]
+        for where, table in file.tables(span, task.columns(file), task.types(), most):
+            if not table.num_rows:
+                continue
+            piece = Piece(file, where, table.num_rows)
+            try:
+                found.append(_look_at(piece, table, task))
+            except CellError as error:
+                return file.error(where, error)
+            if budget is not None and budget.take(table.nbytes):
+                piece.kept.append(table)
     except TableError as error:
         return error
+    return found
 
 
-def _texts(
-    file: TextFile, span: tuple[int, int, bool], blocksize: int
-) -> Iterator[tuple[int, bytes]]:
-    if file.size is None:
-        yield from blocks_of_stream(file, blocksize)
-    else:
-        yield rows_in_range(file, *span)
-
-
-def _look_at(file: TextFile, start: int, text: bytes, shape: Shape) -> Piece:
-    """Note what the rows of `text` hold, which begins at byte `start` of the file."""
-    if start < shape.skip:
-        text, start = text[shape.skip - start :], shape.skip
+def _look_at(piece: Piece, table: pa.Table, task: Task) -> Finding:
+    """Note what some rows hold."""
+    encoder, errors = task.encoder, []
+    labels = Facts(gap=0)
+    facts: list[Facts] = []
+    unknown: dict[str, int] = {}
+    if task.target in table.column_names:
+        try:
+            labels = _look_at_labels(table, task)
+        except CellError as error:
+            errors.append(error)
     try:
-        fields = cut(text, shape.n_fields, shape.delimiter)
-    except BadRowError as error:
-        raise locate_error(file, start + error.start, error.reason) from None
-    missing = missing_words()
-    notes = tuple(_note(fields, column, missing, shape.most, start) for column in shape.columns)
-    return Piece(start, start + len(text), len(fields.starts), notes)
+        rows = table.select(task.features)
+        if task.fitted:
+            unknown = encoder.check_rows(rows)
+        else:
+            facts = encoder.facts_of(rows)
+    except CellError as error:
+        errors.append(error)
+    if errors:
+        raise min(errors, key=lambda error: error.row)
+    return Finding(piece, facts, labels, unknown)
 
 
-def _note(fields: Fields, column: Column, missing: Words, most: int, base: int) -> Note:
-    def place(row: int) -> int | None:
-        return None if row < 0 else base + int(fields.starts[row, 0])
-
-    where = column.position
-    if where < 0:
-        return Note(words=())
-    starts, stops = fields.starts[:, where], fields.stops[:, where]
-    if column.known is not None:
-        codes = look_up(fields.text, starts, stops, make_words(column.known))
-        gaps = look_up(fields.text, starts, stops, missing) >= 0
-        strange = (codes < 0) & ~gaps
-        wrong, gap = _first(strange), _first(gaps)
-        return Note(wrong=place(wrong), gap=place(gap), unknown=int(strange.sum()))
-    moments, wrong, gap = None, -1, -1
-    if column.role != "words":
-        values, wrong, gap = numbers_of(fields, where, missing)
-        moments = moments_of(values) if wrong < 0 else None
-    if column.role == "number":
-        return Note(moments, wrong=place(wrong), gap=place(gap))
-    rows = find_distinct(fields.text, starts, stops, most + len(MISSING))
-    held = [fields.word(row, where) for row in rows.tolist()]
-    words = tuple(word for word in held if word not in MISSING)
-    if column.role == "words":
-        first = [row for row, word in zip(rows.tolist(), held, strict=True) if word in MISSING]
-        gap = min(first, default=-1)
-    return Note(moments, words if len(words) <= most else None, place(wrong), place(gap))
+def _look_at_labels(table: pa.Table, task: Task) -> Facts:
+    assert task.target is not None, "there is a label column"
+    column = whole(table.column(task.target))
+    if task.code is not None:
+        words = task.code.words
+        codes, missing = codes_of(column, words, task.encoder.null_values)
+        if (strange := (codes < 0) & ~missing).any():
+            row = int(strange.argmax())
+            shown = ", ".join(words[:8]) + (", ..." if len(words) > 8 else "")
+            reason = f"the label is {str(column[row])!r}, which is not one of {shown}"
+            raise CellError(row, task.target, reason)
+    return task.encoder.facts_of_words(column, task.target)
 
 
-def _first(flags: np.ndarray) -> int:
-    return int(flags.argmax()) if flags.any() else -1
+def settled(findings: list[Finding], task: Task) -> list[Facts]:
+    """Put the facts of all pieces together.
+
+    A column of a csv file may look like numbers in some pieces, and be words in others: there its
+    words are read again, as they are written.
+    """
+    numbers = range(len(task.features))
+    kinds = [{found.facts[i].kind for found in findings} - {None} for i in numbers]
+    mixed = [i for i in numbers if len(kinds[i]) > 1]
+    if mixed:
+        names = [task.features[i] for i in mixed]
+        shared = dask.delayed(task, traverse=False)
+        jobs = [
+            dask.delayed(partial(_read_words, found.piece, names), pure=False)(shared)
+            for found in findings
+        ]
+        for found, facts in zip(findings, compute_now(jobs), strict=True):
+            found.piece.kept.clear()
+            for i, fact in zip(mixed, facts, strict=True):
+                found.facts[i] = fact
+    return [agreed([found.facts[i] for found in findings]) for i in numbers]
 
 
-def first_place(
-    pieces: Sequence[Sequence[Piece]], column: int, which: Callable[[Note], Any]
-) -> tuple[int, int] | None:
-    """Return file and byte of the first row for which a column's note names one."""
-    for number, group in enumerate(pieces):
-        for piece in group:
-            if (offset := which(piece.notes[column])) is not None:
-                return number, offset
-    return None
+def _read_words(piece: Piece, names: list[str], task: Task) -> list[Facts]:
+    types = dict.fromkeys(names, WORDS)
+    table = next(piece.file.read([piece.span], names, types, task.encoder.max_categories))
+    return [task.encoder.facts_of_words(whole(table.column(name)), name) for name in names]
+
+
+def locate_words(error: MixedColumnError, findings: list[Finding]) -> TableError:
+    """Return the error of a column of numbers and words with the first row that has a word."""
+    types = {error.column: WORDS}
+    for piece in (found.piece for found in findings):
+        table = next(piece.file.read([piece.span], [error.column], types, 0))
+        codes, _ = codes_of(whole(table.column(0)), error.words)
+        if (codes >= 0).any():
+            cell = CellError(int((codes >= 0).argmax()), error.column, error.reason)
+            return piece.file.error(piece.span, cell)
+    return TableError(findings[0].piece.file.name, str(error))

@@ -1,21 +1,33 @@
 """Tables of mixed columns as dask arrays of sparse blocks, and the encoder that made them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import wraps
+from dataclasses import dataclass
+from functools import partial, wraps
+from operator import getitem
 from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
+import pyarrow as pa
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
+from scipy.sparse import csr_array
 
-from dask_s3vm.features import TableEncoder
-from dask_s3vm.features.table_encoder import LabelCode, agreed, label_code, warn_of_unknown
+from dask_s3vm.features.table_columns import CellError, codes_of, whole
+from dask_s3vm.features.table_encoder import (
+    MixedColumnError,
+    TableEncoder,
+    as_block,
+    warn_of_unknown,
+)
+from dask_s3vm.features.table_facts import Facts, agreed
+from dask_s3vm.features.table_labels import LabelCode, label_code
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.sources import TextFile, UrlPath, find_files
-from dask_s3vm.io.table_blocks import Plan, build_arrays
-from dask_s3vm.io.table_header import Header, positions, read_headers
-from dask_s3vm.io.table_survey import Column, Piece, Shape, first_place, locate_error, look_through
+from dask_s3vm.io.sources import UrlPath
+from dask_s3vm.io.table_files import TableFile
+from dask_s3vm.io.table_open import open_tables
+from dask_s3vm.io.table_survey import Finding, Piece, Task, locate_words, look_through, settled
 
 __all__ = ["read_table", "read_table_data", "without_encoder"]
 
@@ -26,40 +38,54 @@ def read_table(
     label: str | int | Literal[False] | None = None,
     positive: str | Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
+    format: Literal["csv", "parquet", "arrow"] | None = None,
     categorical: Any = "auto",
     numeric: Sequence[str] = (),
+    text: Sequence[str] = (),
     drop: Sequence[str] = (),
     scale: str = "unit",
     missing: str = "error",
+    missing_indicator: bool = False,
+    null_values: Sequence[str] = (),
+    handle_unknown: str = "ignore",
+    n_text_features: int = 2**14,
     max_categories: int = 10_000,
     header: bool | Literal["auto"] = "auto",
     names: Sequence[str] | None = None,
     delimiter: str = ",",
     encoder: TableEncoder | None = None,
     known: Mapping[str, Sequence[str]] | None = None,
-    unlabeled: Any = -1,
+    unlabeled: Any = "auto",
     blocksize: int | str = "16MiB",
     block: Literal["gcxs", "scipy"] = "gcxs",
     dtype: Any = np.float64,
 ) -> tuple[da.Array, da.Array | None, TableEncoder]:
-    """Read csv tables into dask arrays with known chunk sizes, and the encoder of their columns.
+    """Read tables into dask arrays with known chunk sizes, and the encoder of their columns.
 
     The files are looked through once, in parallel, when this function is called: that finds the
     kinds of columns, their categories and ranges, over all files, and every mistake. The rows are
-    read when the arrays are computed. Persist `X` and `y` together, then each block is read once.
+    read again when the arrays are computed. Persist `X` and `y` together, then each block is read
+    once. Without a cluster, the first 256 MiB of the columns are kept as long as the arrays are, so
+    that small tables are read once.
 
-    The text is that of RFC 4180: fields in double quotes may hold delimiters, line ends and
-    doubled quotes; blanks around fields do not count, empty lines are skipped. Plain files are read
-    in ranges of bytes. Where a range starts inside quotes is known from the number of quotes before
-    it, which is counted first, so line ends in quotes do no harm. Compressed files (``.gz``,
-    ``.bz2``, ``.xz``) are streams: eight blocks at a time are read, after what is before them has
-    been decompressed and dropped. So memory is bounded by eight blocks per thread, and a very long
-    file is better stored plain, or as several files.
+    Csv text is that of RFC 4180: fields in double quotes may hold delimiters, line ends and doubled
+    quotes, and blanks belong to a field. Empty lines are skipped. A column is one of numbers or of
+    dates if all its fields are, over all files; else it is one of categories. An empty field is a
+    missing value. Plain files are read in ranges of bytes. Where a range starts inside quotes is
+    known from the number of quotes before it, which is counted first. Compressed files (``.gz``,
+    ``.bz2``, ``.xz``, ``.zst``) are streams: eight blocks at a time are read, after what is before
+    them has been decompressed and dropped. A very long table is better stored plain, or as several
+    files, or as Parquet.
+
+    Parquet files are read by row groups, and Arrow IPC (Feather) files by record batches. Their
+    types tell which columns are numbers, dates, and categories (words, dictionaries and booleans).
 
     Parameters
     ----------
     urlpath : str, path or list of these
-        File, glob pattern, or list of these, all with the same columns.
+        File, glob pattern, folder, or list of these, all with the same columns. Of a folder, and of
+        the folders in it, files with the endings of tables are read. Where folders are named
+        ``column=value``, these are columns too.
     label : str, int, False or None
         The label column: its name, or its number (-1 is the last). Files without it hold rows
         without labels. None: that of the encoder where a file has it, else none. False: no labels.
@@ -67,27 +93,30 @@ def read_table(
         Labels that are class 1; all others are class 0. By default every label is a class.
     classes : sequence of str, optional
         All labels that may occur; another one is an error. By default those that are found.
-    categorical, numeric, scale, missing, max_categories, dtype
+    format : {"csv", "parquet", "arrow"}, optional
+        What the files are; by default the endings of their names tell, and others are csv.
+    categorical, numeric, text, scale, missing, missing_indicator, null_values, handle_unknown, \
+n_text_features, max_categories, dtype
         See `TableEncoder`. A missing label makes a row without label.
     drop : sequence of str
         Columns to leave out.
     header : bool or "auto"
-        Whether the first row of each file has the names of the columns. "auto": if none of its
+        Whether the first row of each csv file has the names of the columns. "auto": if none of its
         fields is a number or empty; with an encoder, if it names all columns.
     names : sequence of str, optional
-        Names of the columns; by default those of the header, else "0", "1", ...
+        Names of the columns of csv files; by default those of the header, else "0", "1", ...
     delimiter : str
-        One character.
+        What is between the fields of csv files: one character.
     encoder : TableEncoder, optional
         Encode by this one, which another call or a model file gave. Columns are found by name where
-        there is a header. An unknown category has zeros in its column's features, which is warned
-        of once; an unknown label is an error.
+        there are names. An unknown label is an error.
     known : dict of str to sequence of str, optional
         Categories that a column has beyond those found.
-    unlabeled : number
-        Mark of rows without label (as text, if the classes are words).
+    unlabeled : object
+        Mark of rows without label (as text, if the classes are words). "auto": "" beside words, -1
+        beside integers, NaN beside other numbers, or if -1 is a label.
     blocksize : int or str
-        Text in one block, in bytes or as in ``"16MiB"``.
+        Csv text in one block, in bytes or as in ``"16MiB"``.
     block : {"gcxs", "scipy"}
         Blocks of `X` as ``sparse.GCXS`` or as ``scipy.sparse.csr_array``.
 
@@ -103,71 +132,60 @@ def read_table(
     Raises
     ------
     TableError
-        If something is wrong with a file, with the number of the line.
+        If something is wrong with a file, with the number of the line or row.
     FileNotFoundError
         If a file does not exist.
     """
-    size = _check(blocksize, block, delimiter)
-    files = find_files(urlpath)
-    headers, target = read_headers(files, header, names, delimiter, encoder, label)
+    size = _check(blocksize, block)
+    fitted = encoder is not None
+    new = TableEncoder(
+        categorical=categorical,
+        numeric=numeric,
+        text=text,
+        scale=scale,
+        missing=missing,
+        missing_indicator=missing_indicator,
+        null_values=tuple(null_values) if not isinstance(null_values, str) else null_values,
+        handle_unknown=handle_unknown,
+        n_text_features=n_text_features,
+        max_categories=max_categories,
+        dtype=np.dtype(dtype).name,
+        block=block,
+    )
     if encoder is None:
-        encoder = TableEncoder(
-            categorical=categorical,
-            numeric=numeric,
-            scale=scale,
-            missing=missing,
-            max_categories=max_categories,
-            dtype=np.dtype(dtype).name,
-            block=block,
-        )
+        encoder = new
         encoder.check()
-        fitted = False
-        features = _features(files[0], headers[0], target, drop)
     else:
-        _refuse_options(categorical, numeric, drop, scale, missing, known)
-        fitted = True
-        features = encoder.feature_names_in_.tolist()
+        _refuse_options(new, drop, known)
+    files, target, reading = open_tables(
+        urlpath,
+        format=format,
+        label=label,
+        drop=drop,
+        header=header,
+        names=names,
+        delimiter=delimiter,
+        encoder=encoder if fitted else None,
+        null_values=encoder.null_values,
+    )
+    features = _features(files[0], target, drop, encoder if fitted else None)
+    if not fitted:
+        encoder.check_named(features)
     code = _given_code(encoder, target, positive, classes)
-    columns = _columns(encoder, features, fitted) + _label_columns(target, code)
-    shapes = [
-        _shape(file, head, columns, delimiter, encoder.max_categories)
-        for file, head in zip(files, headers, strict=True)
-    ]
-    pieces = look_through(files, shapes, size)
-    _check_columns(files, pieces, columns, encoder, target)
-    notes = [piece.notes for group in pieces for piece in group]
+    task = Task(encoder, tuple(features), target, code, fitted)
+    findings = look_through(files, task, size)
     if fitted:
-        unknown = {c.name: sum(n[i].unknown for n in notes) for i, c in enumerate(columns)}
-        warn_of_unknown({name: count for name, count in unknown.items() if count})
+        _warn_of_unknown(findings)
     else:
-        facts = [agreed([(n[i].moments, n[i].words) for n in notes]) for i in range(len(features))]
-        more = known or {}
-        facts = [
-            (moments, words if words is None else tuple({*words, *more.get(name, ())}))
-            for name, (moments, words) in zip(features, facts, strict=True)
-        ]
-        encoder.settle(features, facts)
-        encoder.reading_ = {
-            "format": "csv",
-            "delimiter": delimiter,
-            "header": headers[0].named,
-            "columns": list(headers[0].names),
-        }
+        _fit(findings, task, known or {})
+        encoder.reading_ = reading
     if target is not None and code is None:
-        _, words = agreed([(None, n[-1].words) for n in notes])
-        if words is None:
-            raise TableError(
-                files[0].name,
-                f"label column {target!r} has more than {encoder.max_categories} labels",
-            )
-        if not words:
-            raise TableError(files[0].name, f"label column {target!r} is empty")
-        code = label_code(target, words, _words(positive))
+        code = _found_code(findings, target, positive, encoder.max_categories)
     if not fitted:
         encoder.label_ = code
-    _check_mark(code, files, shapes, pieces, unlabeled)
-    plan = Plan(encoder, code, unlabeled, delimiter, block)
-    return *build_arrays(files, shapes, pieces, plan), encoder
+    mark = None if code is None else _mark(code, findings, unlabeled)
+    pieces = [found.piece for found in findings]
+    return *_build(pieces, _Plan(task, code, mark, block)), encoder
 
 
 def without_encoder(reader: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
@@ -184,31 +202,27 @@ def without_encoder(reader: Callable[..., Any]) -> Callable[..., tuple[Any, Any]
 read_table_data = without_encoder(read_table)
 
 
-def _check(blocksize: Any, block: Any, delimiter: Any) -> int:
+# What is asked for ----------------------------------------------------------------------------
+
+
+def _check(blocksize: Any, block: Any) -> int:
     if block not in ("gcxs", "scipy"):
         raise ValueError(f"block is {block!r}, wanted 'gcxs' or 'scipy'")
-    good = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()
-    if not good or delimiter in '"\r\n ':
-        raise ValueError(f"delimiter is {delimiter!r}, wanted one character, no quote or blank")
     size = parse_bytes(blocksize)
     if not 0 < size <= 2**30:
         raise ValueError(f"blocksize is {blocksize!r}, wanted at least a byte and at most 1 GiB")
     return size
 
 
-def _refuse_options(
-    categorical: Any, numeric: Any, drop: Any, scale: Any, missing: Any, known: Any
-) -> None:
+def _refuse_options(given: TableEncoder, drop: Any, known: Any) -> None:
     """With an encoder, options that it was fitted with would have no effect."""
-    given = {
-        "categorical": categorical != "auto",
-        "numeric": len(numeric) > 0,
-        "drop": len(drop) > 0,
-        "scale": scale != "unit",
-        "missing": missing != "error",
-        "known": known is not None,
-    }
-    if wrong := [name for name, is_given in given.items() if is_given]:
+    left = given.get_params()
+    for name in ("dtype", "block"):
+        del left[name]
+    usual = TableEncoder().get_params()
+    wrong = [name for name, value in left.items() if value != usual[name] and value != []]
+    wrong += ["drop"] * (len(drop) > 0) + ["known"] * (known is not None)
+    if wrong:
         raise ValueError(f"options {wrong} have no effect if an encoder is given")
 
 
@@ -234,86 +248,141 @@ def _given_code(
     return None if code is None else label_code(target, code.words, _words(positive))
 
 
-def _features(file: TextFile, header: Header, target: str | None, drop: Sequence[str]) -> list[str]:
-    if isinstance(drop, str):
-        raise ValueError(f"drop is {drop!r}, wanted a list of columns")
-    positions(file, header, drop)
-    return [name for name in header.names if name != target and name not in drop]
+def _features(
+    file: TableFile, target: str | None, drop: Sequence[str], encoder: TableEncoder | None
+) -> list[str]:
+    if encoder is not None:
+        return encoder.feature_names_in_.tolist()
+    return [name for name in file.names if name != target and name not in drop]
 
 
-def _columns(encoder: TableEncoder, features: list[str], fitted: bool) -> list[Column]:
-    """Columns of features, and what to look at them for; their positions come later."""
-    if fitted:
-        return [
-            Column(name, -1, "number" if words is None else "words", words)
-            for name, words in zip(features, encoder.categories_, strict=True)
-        ]
-    roles = dict.fromkeys(encoder.numeric, "number")
-    roles |= dict.fromkeys(encoder.named_categorical, "words")
-    return [Column(name, -1, roles.get(name, "any")) for name in features]
+# What was found -------------------------------------------------------------------------------
 
 
-def _label_columns(target: str | None, code: LabelCode | None) -> list[Column]:
-    if target is None:
-        return []
-    return [Column(target, -1, "words", None if code is None else code.words, optional=True)]
+def _fit(findings: list[Finding], task: Task, known: Mapping[str, Sequence[str]]) -> None:
+    """Fit the encoder to what the pieces hold."""
+    facts = settled(findings, task)
+    for i, name in enumerate(task.features):
+        if name in known:
+            words = tuple({*(facts[i].words or ()), *known[name]})
+            facts[i] = Facts("category", words=words, gap=facts[i].gap)
+    try:
+        task.encoder.settle(task.features, facts)
+    except MixedColumnError as error:
+        raise locate_words(error, findings) from None
 
 
-def _shape(
-    file: TextFile, header: Header, columns: list[Column], delimiter: str, most: int
-) -> Shape:
-    places = positions(file, header, [column.name for column in columns if not column.optional])
-    placed = tuple(replace(column, position=places.get(column.name, -1)) for column in columns)
-    return Shape(len(header.names), delimiter, header.skip, placed, most)
+def _found_code(findings: list[Finding], target: str, positive: Any, most: int) -> LabelCode:
+    words = agreed([found.labels for found in findings]).words
+    first = findings[0].piece.file.name
+    if words is None or len(words) > most:
+        raise TableError(first, f"label column {target!r} has more than {most} labels")
+    if not words:
+        raise TableError(first, f"label column {target!r} is empty")
+    return label_code(target, words, _words(positive))
 
 
-def _check_columns(
-    files: list[TextFile],
-    pieces: list[list[Piece]],
-    columns: list[Column],
-    encoder: TableEncoder,
-    target: str | None,
-) -> None:
-    """Raise the first mistake, by file and place, that a column's notes tell of."""
-    found: list[tuple[int, int, str]] = []
-    for number, column in enumerate(columns):
-        is_label = column.name == target
-        wrong = first_place(pieces, number, lambda note: note.wrong)
-        if wrong is not None and column.role == "number":
-            found.append((*wrong, f"column {column.name!r} holds no number"))
-        if wrong is not None and is_label and column.known is not None:
-            known = ", ".join(column.known[:8]) + (", ..." if len(column.known) > 8 else "")
-            found.append((*wrong, f"the label in {column.name!r} is not one of {known}"))
-        gap = first_place(pieces, number, lambda note: note.gap)
-        if gap is not None and not is_label and encoder.missing == "error":
-            reason = f"column {column.name!r} has no value (missing='zero' allows that)"
-            found.append((*gap, reason))
-    if found:
-        file, offset, reason = min(found)
-        raise locate_error(files[file], offset, reason)
+def _mark(code: LabelCode, findings: list[Finding], unlabeled: Any) -> Any:
+    """Return the mark of rows without label; refuse one that is a class, beside one more at most.
 
-
-def _check_mark(
-    code: LabelCode | None,
-    files: list[TextFile],
-    shapes: list[Shape],
-    pieces: list[list[Piece]],
-    unlabeled: Any,
-) -> None:
-    """Refuse rows without label where their mark is a class: they would get it.
-
-    The mark beside two classes and more is itself, written out.
+    Rows without label would get that class. Beside two classes and more, the mark is itself,
+    written out.
     """
-    if code is None or code.positive is not None:
-        return
-    classes = code.classes()
-    mark = str(unlabeled) if classes.dtype.kind == "U" else unlabeled
-    if mark not in classes.tolist() or len(classes) > 2:
-        return
+    gap = next((found for found in findings if found.labels.gap is not None), None)
+    mark = code.mark(unlabeled, gap is not None)
+    classes = code.classes().tolist()
+    if gap is None or code.positive is not None or mark not in classes or len(classes) > 2:
+        return mark
     reason = f"the label is missing, but the mark of unlabeled rows, {unlabeled!r}, is a class"
-    for file, shape in zip(files, shapes, strict=True):
-        if shape.columns[-1].position < 0:
-            raise TableError(file.name, reason)
-    place = first_place(pieces, len(shapes[0].columns) - 1, lambda note: note.gap)
-    if place is not None:
-        raise locate_error(files[place[0]], place[1], reason)
+    assert gap.labels.gap is not None, "that is how it was found"
+    raise gap.piece.file.error(gap.piece.span, CellError(gap.labels.gap, code.name, reason))
+
+
+def _warn_of_unknown(findings: list[Finding]) -> None:
+    unknown: dict[str, int] = {}
+    for found in findings:
+        for name, count in found.unknown.items():
+            unknown[name] = unknown.get(name, 0) + count
+    warn_of_unknown(unknown)
+
+
+# The second pass ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What every block has in common."""
+
+    task: Task
+    code: LabelCode | None
+    mark: Any
+    block: str
+
+
+def _build(pieces: list[Piece], plan: _Plan) -> tuple[da.Array, da.Array | None]:
+    """Build the lazy arrays. X and y share one task per block, which reads its rows once."""
+    state = {name: value for name, value in vars(plan.task.encoder).items() if name != "reading_"}
+    described = [(p.file.name, p.file.file.version, p.span, p.rows) for p in pieces]
+    token = tokenize(described, plan.task.features, state, plan.code, plan.mark, plan.block)
+    read, x_name, y_name = (f"{part}-{token}" for part in ("read-table", "table-X", "table-y"))
+    shared = (f"plan-{token}", 0)
+    reading: dict[Any, Any] = {shared: plan}
+    low = 0
+    while low < len(pieces):
+        group = [pieces[low]]
+        while (
+            len(group) < group[0].file.joined
+            and not group[0].kept
+            and low + len(group) < len(pieces)
+            and pieces[low + len(group)].file is group[0].file
+        ):
+            group.append(pieces[low + len(group)])
+        # Each of these names is a group of its own: tasks of one group are spread over all
+        # workers, and the texts of a compressed file would travel.
+        key = (f"rows-{low}-{token}", 0)
+        reading[key] = (partial(_read, group), shared)
+        for k in range(len(group)):
+            reading[(read, low + k)] = (getitem, key, k)
+        low += len(group)
+    chunks = tuple(piece.rows for piece in pieces)
+    x_layer = {(x_name, i, 0): (getitem, (read, i), 0) for i in range(len(pieces))}
+    graph = HighLevelGraph({read: reading, x_name: x_layer}, {read: set(), x_name: {read}})
+    dtype = np.dtype(plan.task.encoder.dtype)
+    x_meta = as_block(csr_array((0, 0), dtype=dtype), plan.block)
+    width = (plan.task.encoder.n_features_out_,)
+    X = da.Array(graph, x_name, chunks=(chunks, width), meta=x_meta)
+    if plan.code is None:
+        return X, None
+    y_layer = {(y_name, i): (getitem, (read, i), 1) for i in range(len(pieces))}
+    graph = HighLevelGraph({read: reading, y_name: y_layer}, {read: set(), y_name: {read}})
+    y_meta = np.empty(0, dtype=plan.code.dtype(plan.mark))
+    return X, da.Array(graph, y_name, chunks=(chunks,), meta=y_meta)
+
+
+def _read(pieces: list[Piece], plan: _Plan) -> list[tuple[Any, Any]]:
+    """Read some pieces of a file, one after the other."""
+    task, file = plan.task, pieces[0].file
+    kept = pieces[0].kept
+    tables = iter(kept) if kept else task.read(file, [piece.span for piece in pieces])
+    found = []
+    try:
+        for piece in pieces:
+            table = next(tables)
+            if table.num_rows != piece.rows:
+                raise ValueError(f"{table.num_rows} rows, expected {piece.rows}")
+            rows, _ = task.encoder.encode(table.select(task.features))
+            found.append((as_block(rows, plan.block), _labels(table, plan)))
+    except ValueError as error:
+        raise TableError(file.name, f"has changed since it was surveyed: {error}") from error
+    return found
+
+
+def _labels(table: pa.Table, plan: _Plan) -> np.ndarray | None:
+    if plan.code is None:
+        return None
+    if plan.code.name not in table.column_names:
+        codes = np.full(table.num_rows, -1, dtype=np.int32)
+    else:
+        column = whole(table.column(plan.code.name))
+        codes, _ = codes_of(column, plan.code.words, plan.task.encoder.null_values)
+    return plan.code.decode(codes, plan.mark)

@@ -1,241 +1,386 @@
-"""Writing in parallel: parts beside the target, a manifest, and one last step that shows it all.
+"""Writing rows: one file, or a folder with one file per block; all or nothing.
 
-Parts go to a hidden folder ``.NAME.partial`` beside the target, each of them whole or not there.
-When all are written, they are joined to one file, or the folder becomes the target: nothing ever
-stands half written under the final name. If writing is interrupted, the folder stays, and the
-same call goes on from there; its manifest tells whether it is the same call.
+Blocks are encoded in parallel, on the current client's workers or on threads of this process. Files
+of a folder are written where their blocks are encoded: in a hidden folder beside the target, which
+gets its name when all are there. A single file is written by the client, block after block, so its
+bytes travel there: on a cluster, large data should go to a folder.
 """
 
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Protocol
 
 import dask
 import dask.array as da
 import numpy as np
-from dask.base import tokenize
+import scipy.sparse as sp
 
-from dask_s3vm.io.errors import DataFileError
-from dask_s3vm.io.parts import Part, PartFormat, Shape, plain_rows, stored_labels
-from dask_s3vm.io.running import each_as_done, row_blocks
-from dask_s3vm.io.store import Store, split_target
+from dask_s3vm import _config, interrupts
+from dask_s3vm.engine.computing import compute_all, current_client
+from dask_s3vm.io import store
+from dask_s3vm.io.blocks import plain_labels
 
-__all__ = ["Progress", "write_parts"]
+__all__ = ["Kind", "Progress", "RowFormat", "plain_rows", "write_rows"]
 
-_MANIFEST = "manifest.json"
-_VERSION = 1
-
-#: Called with a line of text, and parts done and parts in all (0 and 0 if the line is a remark).
+#: Called with a line of text, and blocks done and blocks in all.
 Progress = Callable[[str, int, int], None]
 
+#: Rows in memory are cut into blocks of about this size.
+_BLOCK_BYTES = 32 << 20
+#: Most blocks that are encoded before the first of them is written.
+_MOST_AT_ONCE = 16
 
-def write_parts(
+
+@dataclass(frozen=True)
+class Kind:
+    """What all blocks have in common.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of columns.
+    dense : bool
+        Whether all columns of a row are stored.
+    values, labels : dtype or None
+        Types as stored; None: not known yet, or no labels.
+    """
+
+    n_features: int
+    dense: bool
+    values: np.dtype | None = None
+    labels: np.dtype | None = None
+
+    def joined(self, other: "Kind") -> "Kind":
+        """Return a kind whose types hold those of both without loss."""
+        kinds = [one.labels for one in (self, other) if one.labels is not None]
+        if len({kind.kind == "U" for kind in kinds}) > 1:
+            raise TypeError("y has blocks of numbers and blocks of strings; wanted one of them")
+        values = [one.values for one in (self, other) if one.values is not None]
+        return replace(
+            self, values=np.result_type(*values), labels=np.result_type(*kinds) if kinds else None
+        )
+
+
+class RowFormat(Protocol):
+    """How one format encodes and writes blocks; made on the client, used on workers.
+
+    ending : of the names of files in a folder.
+    typed : whether all blocks must be of one kind.
+    """
+
+    ending: str
+    typed: bool
+
+    def check(self, kind: Kind, labeled: bool, folder: bool) -> None:
+        """Refuse what the format cannot hold, before anything is written."""
+        ...
+
+    def encode(self, rows: Any, labels: np.ndarray | None, kind: Kind) -> Any:
+        """Return a block in the form that is written."""
+        ...
+
+    def open(self, url: str, kind: Kind) -> AbstractContextManager[Callable[[Any], None]]:
+        """Open a file, and give a function that writes one encoded block after another."""
+        ...
+
+
+def write_rows(
     X: Any,
     y: Any,
-    path: str | os.PathLike[str],
-    form: PartFormat,
+    path: store.Url,
+    form: RowFormat,
     *,
-    dense: bool,
+    dense: bool | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> list[Part]:
-    """Write rows in parallel, on the current client's workers or on threads.
+) -> None:
+    """Write rows and labels.
 
     Parameters
     ----------
     X, y : array
         Rows and labels (or None), in memory or dask arrays.
     path : str or path
-        The file; with a slash at the end, a folder of part files.
-    form : PartFormat
+        The file; with a slash at the end, a folder of one file per block.
+    form : RowFormat
         The format.
-    dense : bool
-        Whether all columns of a row are stored.
+    dense : bool, optional
+        Whether all columns of a row are stored; by default if blocks of X are numpy arrays.
     overwrite : bool
         Whether to replace what is there.
     progress : callable, optional
         Told what is going on.
-
-    Returns
-    -------
-    list of Part
-        What was written.
 
     Raises
     ------
     FileExistsError
         If the target exists.
     ValueError, TypeError
-        If the rows cannot be written in this format. Nothing is left behind then.
+        If the rows cannot be written in this format.
     """
     url = os.fspath(path)
-    home, name = split_target(url)
-    folder = url.endswith("/")
-    say = progress or (lambda line, done, total: None)
-    if home.exists(name) and not overwrite:
-        raise FileExistsError(f"{home.address(name)} exists already; overwrite=True replaces it")
-    if not home.fs.isdir(home.root):
-        raise FileNotFoundError(f"there is no folder {home.address()!r} to write {name!r} to")
-    blocks, fingerprint = row_blocks(X, y)
-    shape = Shape(int(X.shape[1]), dense)
-    form.check(shape, y is not None, folder)
-    staged = home.inside(f".{name}.partial")
-    fingerprint = tokenize(fingerprint, type(form).__name__, form.__dict__, shape, folder, _VERSION)
-    try:
-        local = not isinstance(X, da.Array)
-        parts = _stage(staged, blocks, form, shape, fingerprint, say, local)
-        _finish(home, name, staged, parts, form, shape, folder)
-    except (ValueError, TypeError):
-        # The input is wrong: with other input nothing of this could be used.
-        home.discard(f".{name}.partial")
-        raise
-    except BaseException:
-        say(f"interrupted; finished parts are saved in {staged.address()}", 0, 0)
-        raise
-    return parts
+    is_folder = url.endswith("/")
+    url = store.address(url.rstrip("/"))
+    if store.exists(url) and not overwrite:
+        raise FileExistsError(f"{url} exists already; overwrite=True replaces it")
+    if dense is None:
+        dense = isinstance(getattr(X, "_meta", X), np.ndarray)
+    blocks = _row_blocks(X, y)
+    kind = Kind(int(X.shape[1]), dense)
+    form.check(kind, y is not None, is_folder)
+    store.check_writable(url + ".tmp" if is_folder else url)
+    run = _Run(form, blocks, progress, local=not isinstance(X, da.Array))
+    if is_folder:
+        run.write_folder(url, kind)
+    else:
+        run.write_file(url, kind)
 
 
-def _stage(
-    staged: Store,
-    blocks: list[Any],
-    form: PartFormat,
-    shape: Shape,
-    fingerprint: str,
-    say: Progress,
-    local: bool,
-) -> list[Part]:
-    """Write the parts that are not written yet; return all parts."""
-    done = _begin(staged, fingerprint, form, len(blocks), say)
-    total = len(blocks)
-    write = dask.delayed(_write_part, pure=False)
-    left = [i for i in range(total) if i not in done]
-    # increasing keys: schedulers then start with the first part
-    name = f"write-part-{fingerprint}"
-    tasks = [
-        write(staged, i, form, shape, *blocks[i], dask_key_name=f"{name}-{i:05d}") for i in left
-    ]
-    for place, told in each_as_done(tasks, local):
-        done[left[place]] = _seen(staged, told)
-        part = done[left[place]]
-        say(f"{part.name}: {part.rows} rows", len(done), total)
-    parts = [done[i] for i in range(total)]
-    if not form.typed:
-        return parts
-    values, labels = _common(parts)
-    again = [i for i, p in enumerate(parts) if (p.values, p.labels) != (values, labels)]
-    if again:
-        say(f"{len(again)} parts are written again as {values}, like the others", 0, 0)
-    tasks = [write(staged, i, form, shape, *blocks[i], values=values, kind=labels) for i in again]
-    for place, told in each_as_done(tasks, local):
-        parts[again[place]] = _seen(staged, told)
-    return parts
+class _OtherKindError(Exception):
+    """A block does not fit the kind that its file was begun with."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(kind)
+        self.kind = kind
 
 
-def _begin(
-    staged: Store, fingerprint: str, form: PartFormat, total: int, say: Progress
-) -> dict[int, Part]:
-    """Return the parts that an earlier call with the same input and options has written."""
-    names = staged.names()
-    manifest = staged.read_json(_MANIFEST) if names else None
-    if names and (manifest is None or manifest.get("fingerprint") != fingerprint):
-        say(
-            f"{staged.address()} is of other input or options: starting from the beginning",
-            0,
-            0,
+class _Run:
+    """One call of `write_rows`."""
+
+    def __init__(
+        self, form: RowFormat, blocks: list[Any], progress: Progress | None, local: bool
+    ) -> None:
+        self._form = form
+        self._blocks = blocks
+        self._say = progress or (lambda line, done, total: None)
+        self._local = local
+
+    def write_file(self, url: str, kind: Kind) -> None:
+        """Write one file; begin again if a later block needs wider types than the first."""
+        while True:
+            try:
+                self._write_file(url, kind)
+                return
+            except _OtherKindError as found:
+                kind = found.kind
+
+    def _write_file(self, url: str, kind: Kind) -> None:
+        tasks = [dask.delayed(_encode, pure=False)(self._form, kind, *b) for b in self._blocks]
+        encoded = self._in_order(tasks)
+        content, own = next(encoded)
+        first = own if kind.values is None else kind.joined(own)
+        with self._form.open(url, first) as add:
+            add(content)
+            for content, own in encoded:
+                together = first.joined(own)
+                if self._form.typed and together != first:
+                    raise _OtherKindError(together)
+                add(content)
+
+    def write_folder(self, url: str, kind: Kind) -> None:
+        """Write one file per block; those of narrower types than others are written again."""
+        folder, slash, name = url.rpartition("/")
+        staged = f"{folder}{slash}.{name}.partial"
+        store.remove_folder(staged)
+        store.make_folder(staged)
+        try:
+            kinds = self._write_parts(staged, range(len(self._blocks)), kind)
+            common = kinds[0]
+            for own in kinds:
+                common = common.joined(own)
+            if self._form.typed:
+                again = [i for i, own in enumerate(kinds) if own != common]
+                self._write_parts(staged, again, common)
+            store.remove_folder(url)
+            store.rename(staged, url)
+        finally:
+            store.remove_folder(staged)
+
+    def _write_parts(self, folder: str, numbers: Any, kind: Kind) -> list[Kind]:
+        write = dask.delayed(_write_part, pure=False)
+        urls = [store.join_url(folder, f"part-{i:05d}{self._form.ending}") for i in numbers]
+        tasks = [
+            write(url, self._form, kind, *self._blocks[i])
+            for url, i in zip(urls, numbers, strict=True)
+        ]
+        kinds = list(self._in_order(tasks))
+        for url in urls:
+            if not store.exists(url):
+                raise OSError(
+                    f"a worker wrote {url}, but it is not to be seen from here: write to a file "
+                    "system that the client and all workers share"
+                )
+        return kinds
+
+    def _in_order(self, tasks: list[Any]) -> Iterator[Any]:
+        """Carry out tasks, a few at a time."""
+        client = None if self._local else current_client()
+        threads = _config.available_cores() if client is None else sum(client.nthreads().values())
+        width = max(1, min(threads, _MOST_AT_ONCE))
+        done = 0
+        for low in range(0, len(tasks), width):
+            interrupts.check()
+            few = tasks[low : low + width]
+            # Rows in the memory of this process are not sent to workers.
+            results = dask.compute(*few, scheduler=_local()) if self._local else compute_all(few)
+            for result in results:
+                done += 1
+                yield result
+                self._say(f"block {done}", done, len(tasks))
+
+
+def _local() -> str:
+    """Return the local scheduler that the user named, or that with threads."""
+    named = dask.config.get("scheduler", None)
+    return named if named in ("sync", "synchronous", "single-threaded") else "threads"
+
+
+def _encode(form: RowFormat, kind: Kind, block: Any, labels: Any) -> tuple[Any, Kind]:
+    """Return a block as its format writes it, and its kind; runs on a worker."""
+    rows = plain_rows(block, kind)
+    plain = None if labels is None else _stored_labels(labels, rows.shape[0], kind.labels)
+    own = replace(kind, values=rows.dtype, labels=None if plain is None else plain.dtype)
+    return form.encode(rows, plain, own), own
+
+
+def _write_part(url: str, form: RowFormat, kind: Kind, block: Any, labels: Any) -> Kind:
+    """Write one file of a folder; runs on a worker."""
+    content, own = _encode(form, kind, block, labels)
+    with form.open(url, own) as add:
+        add(content)
+    return own
+
+
+def plain_rows(block: Any, kind: Kind) -> Any:
+    """Return a block as ``csr_array`` (or C-ordered matrix) of finite float32 or float64.
+
+    Parameters
+    ----------
+    block : array
+        numpy, scipy.sparse or `sparse`.
+    kind : Kind
+        Columns, and whether the result is dense. Values are float64 if it says so; else float32
+        where not a bit is lost.
+
+    Returns
+    -------
+    scipy.sparse.csr_array or ndarray
+        The rows; columns increase in each.
+    """
+    if type(block).__module__.split(".")[0] == "sparse":
+        block = _as_scipy(block)
+    if getattr(block, "ndim", 0) != 2 or block.shape[1] != kind.n_features:
+        raise ValueError(
+            f"X has a block of shape {np.shape(block)}, wanted 2 dimensions and "
+            f"{kind.n_features} columns"
         )
-        staged.fs.rm(staged.root, recursive=True)
-        names = []
-    staged.make()
-    staged.write_json(_MANIFEST, {"fingerprint": fingerprint, "parts": total})
-    done: dict[int, Part] = {}
-    for i in range(total):
-        told = staged.read_json(_stem(i) + ".json") if _stem(i) + ".json" in names else None
-        if told is not None and _stem(i) + form.ending in names:
-            done[i] = Part(**told)
-    if done:
-        say(f"{len(done)} of {total} parts are already written", 0, 0)
-    return done
+    if block.dtype.kind not in "biuf" or block.dtype.itemsize > 8:
+        raise TypeError(f"X has dtype {block.dtype}; wanted real numbers of up to 64 bits")
+    if kind.dense:
+        dense = block.toarray() if sp.issparse(block) else np.asarray(block)
+        return np.ascontiguousarray(_finite(_narrowed(dense, kind.values), "X"))
+    csr = sp.csr_array(block)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    stored = int(csr.indptr[-1])
+    data = _finite(_narrowed(csr.data[:stored], kind.values), "X")
+    return sp.csr_array((data, csr.indices[:stored], csr.indptr), shape=csr.shape)
 
 
-def _write_part(
-    staged: Store,
-    number: int,
-    form: PartFormat,
-    shape: Shape,
-    block: Any,
-    labels: Any,
-    values: str | None = None,
-    kind: str | None = None,
-) -> dict[str, Any]:
-    """Write one part, and a JSON file about its content; runs on a worker."""
-    rows = plain_rows(block, shape, values)
-    plain = None if labels is None else stored_labels(labels, rows.shape[0], kind)
-    name = _stem(number) + form.ending
-    with staged.writing(name) as stream:
-        more = form.write(stream, rows, plain, shape)
-    stored = rows.size if isinstance(rows, np.ndarray) else rows.nnz
-    value_type = rows.dtype.name
-    label_type = None if plain is None else plain.dtype.str
-    part = Part(name, rows.shape[0], int(stored), value_type, label_type, more)
-    # Last: a part counts as finished when this is there.
-    staged.write_json(_stem(number) + ".json", part.as_dict())
-    return part.as_dict()
+def _narrowed(values: np.ndarray, wanted: np.dtype | None) -> np.ndarray:
+    if wanted == np.float64:
+        return values.astype(np.float64, copy=False)
+    if values.dtype == np.float32:
+        return values
+    wide = values.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):
+        short = wide.astype(np.float32)
+    return short if np.array_equal(short, wide, equal_nan=True) else wide
 
 
-def _finish(
-    home: Store,
-    name: str,
-    staged: Store,
-    parts: list[Part],
-    form: PartFormat,
-    shape: Shape,
-    folder: bool,
-) -> None:
-    """Make the target of the parts."""
-    if folder:
-        for part in parts:
-            staged.remove(part.name.removesuffix(form.ending) + ".json")
-        staged.remove(_MANIFEST)
-        staged.remove_unfinished()
-        old = f".{name}.old"
-        if home.exists(name):
-            home.rename(name, old)
-        home.rename(f".{name}.partial", name)
-        if home.exists(old):
-            home.remove(old)
+def _stored_labels(labels: Any, rows: int, wanted: np.dtype | None) -> np.ndarray:
+    """Return labels as they are stored: finite numbers or strings, as wide as wanted or wider."""
+    plain = plain_labels(labels)
+    if len(plain) != rows:
+        raise ValueError(f"y does not fit X: {rows} rows in a block, and {len(plain)} labels")
+    if plain.dtype.kind == "f":
+        _finite(plain, "y")
+    if plain.dtype.kind == "b":
+        plain = plain.astype(np.int8)
+    if wanted is not None and (wanted.kind == "U") == (plain.dtype.kind == "U"):
+        return plain.astype(np.result_type(wanted, plain.dtype), copy=False)
+    return plain
+
+
+def _as_scipy(block: Any) -> Any:
+    if block.fill_value != 0:
+        raise ValueError(f"X has sparse blocks with fill_value {block.fill_value}; wanted 0")
+    if getattr(block, "compressed_axes", None) == (0,):
+        return sp.csr_array((block.data, block.indices, block.indptr), shape=block.shape)
+    return block.tocsr() if hasattr(block, "tocsr") else block.to_scipy_sparse()
+
+
+def _finite(values: np.ndarray, name: str) -> np.ndarray:
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"{name} contains NaN or infinity; wanted finite numbers only")
+    return values
+
+
+def _row_blocks(X: Any, y: Any) -> list[tuple[Any, Any]]:
+    """Return rows and labels of each block, lazy or not."""
+    if getattr(X, "ndim", 0) != 2:
+        raise ValueError(f"X must be 2-dimensional, got shape {np.shape(X)}")
+    if y is not None and not isinstance(y, da.Array):
+        y = np.asarray(y)
+    if y is not None and y.ndim != 1:
+        raise ValueError(f"y must be 1-dimensional, got shape {y.shape}")
+    if not isinstance(X, da.Array):
+        _check_length(X, y)
+        edges = _edges(X)
+        y = y.compute() if isinstance(y, da.Array) else y
+        rows = [X[low:high] for low, high in pairwise(edges)]
+        return list(zip(rows, _slices(y, edges), strict=True))
+    if X.numblocks[1] != 1:
+        X = X.rechunk({1: -1})
+    # Not optimized one by one: blocks of X and y may come out of the same task.
+    rows = X.to_delayed(optimize_graph=False).ravel().tolist()
+    if isinstance(y, da.Array):
+        if y.chunks[0] != X.chunks[0]:
+            _check_length(X, y)
+            y = y.rechunk((X.chunks[0],))
+        labels = y.to_delayed(optimize_graph=False).ravel().tolist()
+    else:
+        _check_length(X, y)
+        labels = _slices(y, [0, *np.cumsum(X.chunks[0]).tolist()])
+    return list(zip(rows, labels, strict=True))
+
+
+def _check_length(X: Any, y: Any) -> None:
+    if y is None:
         return
-    with ExitStack() as stack:
-        # The last one opened is closed, and so shown, first: files beside the target come first.
-
-        def target(ending: str | None = None) -> Any:
-            own = name if ending is None else name.rpartition(".")[0] + ending
-            return stack.enter_context(home.writing(own))
-
-        form.join(target, parts, staged, shape)
-    home.remove(f".{name}.partial")
-
-
-def _seen(staged: Store, told: dict[str, Any]) -> Part:
-    part = Part(**told)
-    if not staged.exists(part.name):
-        raise OSError(
-            f"a worker wrote {staged.address(part.name)}, but it is not to be seen from here: "
-            "write to a file system that the client and all workers share"
+    if isinstance(X, da.Array) and np.isnan(X.shape[0]):
+        raise ValueError(
+            "chunk sizes of X are unknown: call compute_chunk_sizes(), or give y as a dask array "
+            "with the same chunks"
         )
-    return part
+    if y.shape[0] != X.shape[0]:
+        raise ValueError(f"y does not fit X: X has {X.shape[0]} rows, y has {y.shape[0]} entries")
 
 
-def _common(parts: list[Part]) -> tuple[str, str | None]:
-    """Return types of values and labels that hold those of all parts without loss."""
-    values = np.result_type(*{np.dtype(part.values) for part in parts}).name
-    kinds = {np.dtype(part.labels) for part in parts if part.labels is not None}
-    if not kinds:
-        return values, None
-    if len({kind.kind == "U" for kind in kinds}) > 1:
-        raise DataFileError("y", "has blocks of numbers and blocks of strings")
-    return values, np.result_type(*kinds).str
+def _slices(y: Any, edges: list[int]) -> list[Any]:
+    if y is None:
+        return [None] * (len(edges) - 1)
+    return [y[low:high] for low, high in pairwise(edges)]
 
 
-def _stem(number: int) -> str:
-    return f"part-{number:05d}"
+def _edges(X: Any) -> list[int]:
+    """Cut rows in memory into blocks of about 32 MiB."""
+    n = X.shape[0]
+    parts = [X] if isinstance(X, np.ndarray) else [getattr(X, k, None) for k in ("data", "indices")]
+    size = sum(getattr(part, "nbytes", 0) for part in parts)
+    count = min(max(1, -(-size // _BLOCK_BYTES)), max(n, 1))
+    return [n * i // count for i in range(count + 1)]

@@ -36,6 +36,7 @@ def duality_gap(
     cost: np.ndarray,
     alpha: np.ndarray,
     pair: np.ndarray,
+    bias: float,
     floor: float,
     outputs: np.ndarray,
     work: np.ndarray,
@@ -52,7 +53,7 @@ def duality_gap(
         c = cost[i]
         if c == 0.0:
             continue
-        o = pair_dot(X, i, pair, 0.0)
+        o = pair_dot(X, i, pair, bias)
         outputs[i] = o
         a = alpha[i]
         g = 1.0 - target[i] * o
@@ -81,6 +82,7 @@ def ascend(
     enough: float,
     seed: int,
     pair: np.ndarray,
+    bias: float,
     change: np.ndarray,
 ) -> float:
     """Ascend the local model of CoCoA+ by steps in single variables, in random order.
@@ -105,13 +107,13 @@ def ascend(
             i = np.int64(work[k])
             y = target[i]
             a = alpha[i] + change[i]
-            g = 1.0 - y * pair_dot(X, i, pair, 0.0)
+            g = 1.0 - y * pair_dot(X, i, pair, bias)
             s = box_step(g, scale * norms[i], a, cost[i])
             if s != 0.0:
                 gained += s * (g - 0.5 * s * scale * norms[i])
                 total += s
                 change[i] += s
-                pair_move(X, i, y * s, scale, pair)
+                pair_move(X, i, y * s, scale, pair, bias)
         if epoch == 0:
             first = gained
         if gained <= enough * first:
@@ -220,13 +222,13 @@ WAITING = -1
 
 @kernel
 def score_waiting(
-    X: Rows, stage: np.ndarray, pair: np.ndarray, outputs: np.ndarray
+    X: Rows, stage: np.ndarray, pair: np.ndarray, bias: float, outputs: np.ndarray
 ) -> tuple[float, float]:
     """Compute the outputs of the waiting rows; returns the largest and the smallest."""
     high, low = -np.inf, np.inf
     for i in range(stage.size):
         if stage[i] == WAITING:
-            o = pair_dot(X, i, pair, 0.0)
+            o = pair_dot(X, i, pair, bias)
             outputs[i] = o
             high, low = max(high, o), min(low, o)
     return high, low

@@ -7,7 +7,7 @@ new loss is one more function of this form: output of a row, scalar function, up
 
 import numpy as np
 
-from dask_s3vm.kernels.rows import CSR, Rows, new_pair, pair_add, pair_dot
+from dask_s3vm.kernels.rows import CSR, Rows, new_pair, pair_add, pair_dot, placed_dot
 from dask_s3vm.numerics.compiler import kernel
 
 
@@ -29,6 +29,20 @@ def outputs_of(X: Rows, n: int, pair: np.ndarray, bias: float, outputs: np.ndarr
     """outputs[i] = x_i . v for the first `n` rows."""
     for i in range(n):
         outputs[i] = pair_dot(X, i, pair, bias)
+
+
+@kernel
+def outputs_of_models(
+    X: Rows, rows: np.ndarray, place: np.ndarray, W: np.ndarray, b: np.ndarray, outputs: np.ndarray
+) -> None:
+    """outputs[k] = x_i . W + b with i = rows[k], for the g columns of W.
+
+    `place` has the row of W that belongs to a column of X; a column without weights has a number
+    beyond the last row.
+    """
+    for k in range(rows.size):
+        outputs[k] = b
+        placed_dot(X, np.int64(rows[k]), place, W, outputs[k])
 
 
 @kernel

@@ -15,7 +15,7 @@ pair_dot, pair_add, pair_move
     `pair_dot` keeps several partial sums (four for CSR, eight for dense rows), so that an
     addition does not wait for the one before it.
 
-vector_dot, vector_add, matrix_dot
+vector_dot, vector_add, matrix_dot, placed_dot
     For loops over a few listed rows and one vector of length d or more, without a bias. Sums are
     added in the order of the columns.
 
@@ -95,10 +95,10 @@ def pair_add(X: Any, i: Any, t: float, pair: np.ndarray, bias: float) -> None:
     raise NotImplementedError("pair_add is resolved by numba")
 
 
-def pair_move(X: Any, i: Any, t: float, scale: float, pair: np.ndarray) -> None:
+def pair_move(X: Any, i: Any, t: float, scale: float, pair: np.ndarray, bias: float) -> None:
     """Add `t` times row `i` to the output half and `scale t` times it to the input half.
 
-    Compiled code only; the bias entries are not touched.
+    Compiled code only.
     """
     raise NotImplementedError("pair_move is resolved by numba")
 
@@ -152,21 +152,26 @@ def _add_dense(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:
     out[row.size] += t * bias
 
 
-def _move_csr(X: Any, i: Any, t: Any, scale: Any, pair: Any) -> Any:
+def _move_csr(X: Any, i: Any, t: Any, scale: Any, pair: Any, bias: Any) -> Any:
     start, stop = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])
     columns, values = X.indices[start:stop], X.values[start:stop]
     for k in range(columns.size):
         move = t * values[k]
         pair[columns[k], 0] += scale * move
         pair[columns[k], 1] += move
+    last = pair.shape[0] - 1
+    pair[last, 0] += scale * t * bias
+    pair[last, 1] += t * bias
 
 
-def _move_dense(X: Any, i: Any, t: Any, scale: Any, pair: Any) -> Any:
+def _move_dense(X: Any, i: Any, t: Any, scale: Any, pair: Any, bias: Any) -> Any:
     row, v, out = X[i], pair[0], pair[1]
     for k in range(row.size):
         move = t * row[k]
         v[k] += scale * move
         out[k] += move
+    v[row.size] += scale * t * bias
+    out[row.size] += t * bias
 
 
 # numba requires the same signature, type hints included, of an overload and its implementations
@@ -181,7 +186,7 @@ def _choose_add(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:
 
 
 @overload(pair_move, inline="always")
-def _choose_move(X: Any, i: Any, t: Any, scale: Any, pair: Any) -> Any:
+def _choose_move(X: Any, i: Any, t: Any, scale: Any, pair: Any, bias: Any) -> Any:
     return _move_csr if is_csr(X) else _move_dense
 
 
@@ -201,6 +206,14 @@ def vector_add(X: Any, i: Any, t: float, q: np.ndarray) -> None:
 def matrix_dot(X: Any, i: Any, columns: np.ndarray, out: np.ndarray) -> None:
     """Add row `i` times a matrix (d, g) to `out` (g,) (compiled code only)."""
     raise NotImplementedError("matrix_dot is resolved by numba")
+
+
+def placed_dot(X: Any, i: Any, place: np.ndarray, W: np.ndarray, out: np.ndarray) -> None:
+    """As `matrix_dot`, with row `place[j]` of W for column j of X (compiled code only).
+
+    Columns whose place is beyond the last row of W are skipped.
+    """
+    raise NotImplementedError("placed_dot is resolved by numba")
 
 
 def _vector_dot_csr(X: Any, i: Any, q: Any) -> Any:
@@ -245,6 +258,24 @@ def _products_dense(X: Any, i: Any, columns: Any, out: Any) -> Any:
             out[g] += value * columns[k, g]
 
 
+def _placed_csr(X: Any, i: Any, place: Any, W: Any, out: Any) -> Any:
+    for k in range(np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])):
+        row = np.int64(place[X.indices[k]])
+        if row < W.shape[0]:
+            value = X.values[k]
+            for g in range(out.size):
+                out[g] += value * W[row, g]
+
+
+def _placed_dense(X: Any, i: Any, place: Any, W: Any, out: Any) -> Any:
+    for k in range(X.shape[1]):
+        row = np.int64(place[k])
+        if row < W.shape[0]:
+            value = X[i, k]
+            for g in range(out.size):
+                out[g] += value * W[row, g]
+
+
 @overload(vector_dot)
 def _choose_vector_dot(X: Any, i: Any, q: Any) -> Any:
     return _vector_dot_csr if is_csr(X) else _vector_dot_dense
@@ -258,6 +289,11 @@ def _choose_vector_add(X: Any, i: Any, t: Any, q: Any) -> Any:
 @overload(matrix_dot)
 def _choose_products(X: Any, i: Any, columns: Any, out: Any) -> Any:
     return _products_csr if is_csr(X) else _products_dense
+
+
+@overload(placed_dot)
+def _choose_placed(X: Any, i: Any, place: Any, W: Any, out: Any) -> Any:
+    return _placed_csr if is_csr(X) else _placed_dense
 
 
 # Loops over listed rows -----------------------------------------------------------------------

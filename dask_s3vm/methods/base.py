@@ -20,7 +20,6 @@ twice for QN. Single ratios went up to 1.15 (DA) and down to 0.44 (S2RLSC with a
 random starts fail).
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +45,7 @@ class BinaryTask:
     costs : cost of a labeled row by its class.
     n_unlabeled, unlabeled_weight : number and total sample weight of the unlabeled rows.
     ratio : r, the share of the unlabeled rows that is positive.
+    ratio_interval : where it lies at 95 %.
     """
 
     positive: int
@@ -53,11 +53,23 @@ class BinaryTask:
     n_unlabeled: int = 0
     unlabeled_weight: float = 0.0
     ratio: float = 0.5
+    ratio_interval: tuple[float, float] = (0.0, 1.0)
 
     @property
     def n_positive(self) -> int:
         """Number of unlabeled rows to be labeled +1."""
         return int(np.floor(self.ratio * self.n_unlabeled + 0.5))
+
+    @property
+    def count_window(self) -> tuple[int, int]:
+        """Fewest and most unlabeled rows that may be predicted to be positive."""
+        low, high = (end * self.n_unlabeled for end in self.ratio_interval)
+        return min(int(np.ceil(low)), self.n_positive), max(int(high), self.n_positive)
+
+    def nearest_count(self, n: int) -> int:
+        """Number of positive predictions in the window that is nearest to n."""
+        low, high = self.count_window
+        return min(max(n, low), high)
 
 
 @dataclass(frozen=True)
@@ -151,8 +163,9 @@ def weight_range(shard: Shard) -> tuple[float, float]:
 
 # The share of positive predictions ----------------------------------------------------------------
 #
-# Neither TSVM nor DA makes the classifier that they return predict a share r of positives: only the
-# labels in training obey it.
+# No method of the papers makes the classifier that it returns predict a share r of positives: only
+# labels in training obey it, or the mean output. The transductive objective is lowest where all
+# unlabeled rows are on one side, so that with rare positives the best objective may be worthless.
 
 
 def n_predicted_positive(engine: Engine, w: np.ndarray, bias: float) -> int:
@@ -166,12 +179,18 @@ def is_balanced(share: float, ratio: float) -> bool:
     return abs(share - ratio) <= FAR_OFF * min(ratio, 1.0 - ratio) + 0.02
 
 
-def share_interval(share: float, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval for a share that was counted among n rows."""
-    z = 1.96
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
+def balanced_weights(engine: Engine, w: np.ndarray, bias: float, task: BinaryTask) -> np.ndarray:
+    """Weights with the bias moved as little as makes the share of positive predictions agree.
+
+    Costs: 1 round and 1 pass; where the share disagrees, those of `ratio_threshold` too.
+    """
+    n = n_predicted_positive(engine, w, bias)
+    wanted = task.nearest_count(n)
+    if wanted == n:
+        return w
+    moved = w.copy()
+    moved[-1] -= ratio_threshold(engine, w, bias, wanted, task.n_unlabeled)
+    return moved
 
 
 def ratio_threshold(
@@ -184,11 +203,16 @@ def ratio_threshold(
     engine.each(set_outputs, w, bias)
     last = select(engine, max(n_positive - 1, 0), falling_outputs)
     first = select(engine, min(n_positive, n_unlabeled - 1), falling_outputs)
+    return threshold_between(-last.value, -first.value, n_positive, n_unlabeled)
+
+
+def threshold_between(last: float, first: float, n_positive: int, n_unlabeled: int) -> float:
+    """Threshold between the outputs of the last row above it and the first one below."""
     if n_positive == 0:
-        return -last.value + _clear_of(last.value)
+        return last + _clear_of(last)
     if n_positive == n_unlabeled:
-        return -first.value - _clear_of(first.value)
-    return -0.5 * (last.value + first.value)
+        return first - _clear_of(first)
+    return 0.5 * (last + first)
 
 
 def _clear_of(value: float) -> float:

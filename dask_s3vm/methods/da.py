@@ -4,7 +4,9 @@ Unlabeled rows are +1 with probability p, of mean r, whose entropy is weighed by
 T falls until p is all but certain. The transductive objective is watched along the way; from the
 w of its minimum a descent on that objective itself, weights and pairs of labels in turn as in TSVM,
 leads to the model that is returned. It keeps the number of positive labels: free ones may all
-end on one side, where the objective is lowest.
+end on one side, where the objective is lowest. For the same reason only points count whose share of
+positive predictions agrees with the ratio, or that are nearest to that; with balance="paper" all
+do, and where positives are rare the minimum may be one that predicts none.
 
 The paper improves p and w in turn until both rest. Here p is eliminated (see `problems.annealed`)
 and L-BFGS follows the minimum over w. On 20 newsgroups (1000 labels) it takes 170 evaluations where
@@ -85,7 +87,8 @@ class CoolingState:
     v : scaled weights.
     nu : multiplier of the constraint on the mean of p, from which the next search starts.
     memory_scale : of L-BFGS.
-    best_objective, best_w : the best transductive objective on the way, and where it was.
+    best_excess, best_objective, best_w : the best point on the way: rows that it predicts to be
+        positive beyond what the ratio allows, or too few, its transductive objective, its weights.
     seed : the last temperature at which nearly nothing was decided, and w there.
     done : whether the labels are certain, or the temperatures used up.
     """
@@ -95,6 +98,7 @@ class CoolingState:
     v: np.ndarray
     nu: float
     memory_scale: float | None
+    best_excess: int
     best_objective: float
     best_w: np.ndarray
     seed: Seed
@@ -142,7 +146,8 @@ class Cooling(Method[CoolingState, Cooled]):
         if start.seed is not None:
             self._seed = Seed(*start.seed)
             self._rest, self._most = SEEDED_REST, SEEDED_EVALUATIONS
-        self._n_unlabeled = task.n_unlabeled
+        self._task = task
+        self._by_ratio = parameters.balance == "predictions"
         self._most_entropy = float(entr(task.ratio) + entr(1.0 - task.ratio))
         # the fourth root of the Hessian's diagonal: the preconditioner of `solvers.newton`
         self._scale = self._problem.diagonal() ** 0.25
@@ -150,7 +155,7 @@ class Cooling(Method[CoolingState, Cooled]):
         self._memory = Memory(memory_size(size), size)
         self._temperature = 0.0
         self._nu = 0.0
-        self._best = (math.inf, start.w)
+        self._best = (task.n_unlabeled, math.inf, start.w)
         self._point: AnnealedPoint
         #: evaluated since the last one that was accepted, and that one
         self._trials: list[AnnealedPoint] = []
@@ -159,13 +164,13 @@ class Cooling(Method[CoolingState, Cooled]):
         """Begin at the highest temperature, or at that of the seed."""
         seed = self._seed
         v = self._scale * seed.w
-        return CoolingState(seed.temperature, 0, v, 0.0, None, math.inf, seed.w, seed, False)
+        return CoolingState(seed.temperature, 0, v, 0.0, None, *self._best, seed, False)
 
     def advance(self, state: CoolingState) -> CoolingState:
         """Follow the minimum over w at one temperature."""
         temperature, seed = state.temperature, state.seed
         self._temperature, self._nu = temperature, state.nu
-        self._best = state.best_objective, state.best_w
+        self._best = state.best_excess, state.best_objective, state.best_w
         self._memory.scale = state.memory_scale
         self._trials = []
         found = minimize(self._evaluate, state.v, self._memory, 0.0, self._rests, self._most)
@@ -208,8 +213,11 @@ class Cooling(Method[CoolingState, Cooled]):
         point = self._problem.evaluate(v / self._scale, self._temperature, self._nu)
         self._nu = point.nu
         self._trials.append(point)
-        if point.objective < self._best[0]:
-            self._best = point.objective, point.w
+        excess = 0
+        if self._by_ratio:
+            excess = abs(point.n_positive - self._task.nearest_count(point.n_positive))
+        if (excess, point.objective) < self._best[:2]:
+            self._best = excess, point.objective, point.w
         return point.value, point.gradient / self._scale
 
     def _rests(self, value: float, gradient: np.ndarray) -> bool:
@@ -228,7 +236,7 @@ class Cooling(Method[CoolingState, Cooled]):
         return self._point.entropy > UNDECIDED * self._most_entropy
 
     def _is_certain(self) -> bool:
-        return self._point.entropy < max(CERTAIN, ONE_ROW / self._n_unlabeled)
+        return self._point.entropy < max(CERTAIN, ONE_ROW / self._task.n_unlabeled)
 
 
 # The descent at the end ---------------------------------------------------------------------------
@@ -255,19 +263,25 @@ class Descent(Method[TurnState, BinarySolution]):
             engine, parameters.lam, task.positive, task.costs, parameters.fit_intercept
         )
         self._task = task
+        self._by_ratio = parameters.balance == "predictions"
         self._cost = parameters.lam_unlabeled / task.unlabeled_weight
         self._tol = parameters.tol
+        self._bias = float(parameters.fit_intercept)
         self._w = w
         self._turns = LabelAlternation(
             self._problem, parameters.tol, parameters.max_iter, None, self._report_half_turn
         )
 
     def start(self) -> TurnState:
-        """Label the unlabeled rows by their side of the plane."""
+        """Label the unlabeled rows by their side of the plane, as many as the ratio allows."""
         problem, task = self._problem, self._task
         problem.set_unlabeled_cost(self._cost)
         if is_mixed(task):
-            problem.assign_sides(self._w)
+            if self._by_ratio:
+                n = n_predicted_positive(problem.engine, self._w, self._bias)
+                problem.assign(self._w, task.nearest_count(n))
+            else:
+                problem.assign_sides(self._w)
             return self._turns.at(self._w, DESCENT_GAP)
         problem.assign(self._w, task.n_positive)
         return self._turns.at(self._w, self._tol)

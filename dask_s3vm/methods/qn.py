@@ -5,6 +5,11 @@ each is minimized by L-BFGS from the last one's minimum, whose value and gradien
 weight need no pass over the unlabeled rows. Stages before the last are solved less accurately.
 One outer iteration is one stage.
 
+Eq. 13 fixes the mean output of the unlabeled rows, which is no share of positive ones where classes
+are skewed. If the share of positive predictions disagrees with the ratio at the end, and balance is
+not "paper", the stages are gone again, and before each of them the offset moves so that the share
+of positive outputs is the ratio. Where both agree, eq. 13 finds lower objectives.
+
 A stage begins along its own gradient. The pairs of the stage before know nothing of the new
 weight of the unlabeled rows, whose loss is not convex: with them, first steps are long and
 lead away from the minimum that is being followed.
@@ -15,7 +20,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
+from dask_s3vm.methods.base import (
+    BinarySolution,
+    BinaryTask,
+    Start,
+    n_predicted_positive,
+    ratio_threshold,
+)
 from dask_s3vm.methods.run import HistoryRow, Method, Record
 from dask_s3vm.numerics.linalg import norm
 from dask_s3vm.parameters.methods import QNParameters
@@ -44,6 +55,7 @@ class QNState:
     n_evaluations : evaluations so far.
     memory_scale : of L-BFGS.
     supervised : variables of the stage without unlabeled rows, if there was one.
+    level : b, where it is no variable.
     done : whether the last stage is behind.
     """
 
@@ -54,6 +66,7 @@ class QNState:
     n_evaluations: int
     memory_scale: float | None
     supervised: np.ndarray | None
+    level: float
     done: bool
 
 
@@ -67,6 +80,7 @@ class QNTraining(Method[QNState, BinarySolution]):
     start : weights to start from.
     stages : parts of `lam_unlabeled`, stage by stage.
     offset : see `problems.smooth`.
+    by_share : whether a balanced offset follows the share of positive outputs.
     """
 
     State = QNState
@@ -80,6 +94,7 @@ class QNTraining(Method[QNState, BinarySolution]):
         start: Start,
         stages: tuple[float, ...],
         offset: str,
+        by_share: bool = False,
     ) -> None:
         self._problem = SmoothProblem(
             engine,
@@ -90,6 +105,8 @@ class QNTraining(Method[QNState, BinarySolution]):
             offset,
             2.0 * task.ratio - 1.0,
         )
+        self._engine, self._task = engine, task
+        self._by_share = by_share
         self._parameters = parameters
         self._start = start
         self._stages = stages
@@ -102,7 +119,7 @@ class QNTraining(Method[QNState, BinarySolution]):
         if x is None:
             w = self._start.w
             x = self._problem.variables(w) if w.any() else np.zeros(self._problem.size)
-        return QNState(x, None, 0.0, 0, 0, None, None, False)
+        return QNState(x, None, 0.0, 0, 0, None, None, self._problem.level, False)
 
     def advance(self, state: QNState) -> QNState:
         """Minimize at the next weight of the unlabeled rows."""
@@ -113,6 +130,10 @@ class QNTraining(Method[QNState, BinarySolution]):
         self._n_evaluations = state.n_evaluations
         self._memory.scale = state.memory_scale
         last, known = state.last, None
+        self._problem.level = state.level
+        if self._by_share and number > 0:
+            self._problem.level -= self._threshold(state.x)
+            last = None
         if last is not None and state.lam_u > 0.0 and self._lam_u <= MOST_AT_ONCE * state.lam_u:
             known = self._problem.reweighed(
                 state.x, last.value, last.gradient, state.lam_u, self._lam_u
@@ -139,14 +160,21 @@ class QNTraining(Method[QNState, BinarySolution]):
             self._n_evaluations,
             self._memory.scale,
             found.x if part == 0.0 else state.supervised,
+            self._problem.level,
             is_last,
         )
 
     def finish(self, state: QNState) -> BinarySolution:
         """Return the weights."""
         assert state.last is not None, "there is at least one stage"
+        self._problem.level = state.level
         w, last = self._problem.weights(state.x), state.last
         return BinarySolution(w, last.value, last.termination, seed=state.supervised)
+
+    def _threshold(self, x: np.ndarray) -> float:
+        """Output above which the share of the unlabeled rows is the ratio."""
+        task, w = self._task, self._problem.weights(x)
+        return ratio_threshold(self._engine, w, 1.0, task.n_positive, task.n_unlabeled)
 
     def progress(self, state: QNState) -> tuple[str, float | None]:
         """Stages are known beforehand; the last one takes as long as it takes."""
@@ -185,7 +213,15 @@ def train_qn(
     stages = tuple(float(part) for part in np.ravel(parameters.annealing))
     offset = parameters.offset if parameters.fit_intercept else "none"
     training = QNTraining(engine, task, parameters, start, stages, offset)
-    return record.run(name, training, about)
+    solution = record.run(f"{name}/mean", training, about)
+    if offset != "balanced" or parameters.balance == "paper":
+        return solution
+    n = n_predicted_positive(engine, solution.w, 1.0)
+    if n == task.nearest_count(n):
+        return solution
+    again = replace(start, seed=solution.seed)
+    training = QNTraining(engine, task, parameters, again, stages, offset, by_share=True)
+    return record.run(f"{name}/share", training, about)
 
 
 def train_supervised_qn(

@@ -7,6 +7,7 @@ gives the leave-one-out errors of all of them. S2RLSC begins with the same decom
 rows.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,18 +16,27 @@ import numpy as np
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import BinarySolution
 from dask_s3vm.methods.run import Method
-from dask_s3vm.numerics.linalg import one_blas_thread
+from dask_s3vm.numerics.linalg import dot, one_blas_thread
 from dask_s3vm.problems import least_squares
-from dask_s3vm.problems.least_squares import Spectrum, decompose
+from dask_s3vm.problems.spectrum import Spectrum, decompose, decompose_graded, is_graded
+
+#: A column that varies by less than this part of its mean is constant but for rounding.
+ROUNDED = 8 * np.finfo(np.float64).eps
+
+#: Values of lam to choose from, in units of the mean squared length of the labeled rows; small ones
+#: are for tables in which one column outweighs all others.
+LAM_PARTS = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Decomposed:
     """Rows in an engine, reduced to what least squares needs of them.
 
-    spectrum : of H, over all rows that count; its vectors act on rows with a 1 behind.
-    moments : (d + 1, k) b of the labeled rows, for each class that is +1.
+    spectrum : of H, over all rows that count; its vectors act on rows less `origin`, a 1 behind.
+    moments : (d + 1, k) b of the labeled rows, so as well, for each class that is +1.
     total : sum of d_i^2.
+    origin : (d,) what is subtracted from rows; None: nothing.
+    fixed : whether the model has no bias at all.
     """
 
     engine: Engine
@@ -34,6 +44,17 @@ class Decomposed:
     spectrum: Spectrum
     moments: np.ndarray
     total: float
+    origin: np.ndarray | None
+    fixed: bool
+
+    def of_rows(self, w: np.ndarray) -> np.ndarray:
+        """Weights (d + 1,) for rows as they are, with a 1 behind."""
+        w = w.copy()
+        if self.fixed:
+            w[-1] = 0.0
+        elif self.origin is not None:
+            w[-1] -= dot(self.origin, w[:-1])
+        return w
 
 
 def decompose_rows(
@@ -42,24 +63,47 @@ def decompose_rows(
     """Reduce the rows, whose d_i^2 have been set.
 
     The model is linear in (z - m, beta): m is the mean of the rows, weighted by d_i^2, with
-    `center`, else 0; beta is 1 with a bias, else 0. With U of the Gram matrix of these, the vectors
-    (U_z, beta U_1 - m.U_z) give the same products with rows as they are and a 1 behind.
+    `center`, else 0; beta is 1 with a bias, else 0. Where columns differ very much in size, the
+    rows are taken about their mean whatever the model: see `problems.spectrum`.
 
     Costs: 1 round, 1 pass with d^2 operations a row; d^2 numbers from each group. With `center` one
-    more round and pass.
+    more round and pass, with columns of very different sizes two more.
     """
-    origin = np.zeros(engine.layout.n_features)
-    if center:  # first: to take it off the products would lose digits of rows far away
-        sums, weight = engine.sum(least_squares.row_sums)
-        origin = sums / weight
-    gram, moments, total = engine.sum(least_squares.gram_block, list(positives), origin)
-    gram[-1, :] *= float(bias)
-    gram[:, -1] *= float(bias)
+    beta, fixed = float(bias), not (bias or center)
+    origin = _mean_row(engine) if center else None
+    gram, moments, total = _gram(engine, positives, origin)
+    squares = np.diagonal(gram)[:-1]
+    if not is_graded(squares, squares - np.square(gram[-1, :-1]) / total):
+        gram[-1, :] *= beta
+        gram[:, -1] *= beta
+        with one_blas_thread():
+            spectrum = decompose(gram)
+        spectrum.vectors[-1] *= beta
+        return Decomposed(engine, positives, spectrum, moments, total, origin, fixed)
+    if origin is None:
+        origin = _mean_row(engine)
+        gram, moments, total = _gram(engine, positives, origin)
+    rest = gram[-1, :-1] / total  # the mean, as rounding left it
+    scatter = gram[:-1, :-1] - total * np.outer(rest, rest)
+    mean = rest if center else origin + rest
+    constant = np.sqrt(np.maximum(np.diagonal(scatter), 0.0) / total) < ROUNDED * np.abs(origin)
+    scatter[constant] = scatter[:, constant] = 0.0
     with one_blas_thread():
-        spectrum = decompose(gram)
-        vectors = spectrum.vectors.copy()
-        vectors[-1] = float(bias) * vectors[-1] - origin @ vectors[:-1]
-    return Decomposed(engine, positives, Spectrum(spectrum.values, vectors), moments, float(total))
+        spectrum = decompose_graded(scatter, np.append(mean, beta), total)
+        spectrum.vectors[-1] -= rest @ spectrum.vectors[:-1]
+    return Decomposed(engine, positives, spectrum, moments, total, origin, fixed)
+
+
+def _mean_row(engine: Engine) -> np.ndarray:
+    sums, total = engine.sum(least_squares.row_sums)
+    return sums / total
+
+
+def _gram(
+    engine: Engine, positives: Sequence[int], origin: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, float]:
+    gram, moments, total = engine.sum(least_squares.gram_block, list(positives), origin)
+    return gram, moments, float(total)
 
 
 @dataclass(frozen=True)
@@ -81,6 +125,30 @@ class RLSCModels:
 
     models: list[RLSCModel]
     done: bool = True
+
+
+@dataclass(frozen=True)
+class ChosenLam:
+    """A weight of the regularizer that was chosen from the data."""
+
+    lam: float
+
+
+def choose_lam(
+    engine: Engine, positives: Sequence[int], costs: np.ndarray, bias: bool, n_labeled: int
+) -> ChosenLam:
+    """Largest lam whose leave-one-out error is within a standard error of the least one.
+
+    Few labels do not tell more. It is looked for in units of the mean squared length of the labeled
+    rows. Costs: 4 rounds, 3 passes over these.
+    """
+    total, weight = engine.sum(least_squares.labeled_lengths)
+    length = total / weight if total > 0.0 else 1.0
+    training = RLSCTraining(engine, positives, costs, [length * part for part in LAM_PARTS], bias)
+    found = training.start().models
+    least = min(one.loo_error for one in found)
+    most = least + math.sqrt(least * (1.0 - least) / n_labeled)
+    return ChosenLam(max(one.lam for one in found if one.loo_error <= most))
 
 
 class RLSCTraining(Method[RLSCModels, RLSCModels]):
@@ -125,13 +193,18 @@ class RLSCTraining(Method[RLSCModels, RLSCModels]):
             sides = [spectrum.coordinates(rows.moments, lam) for lam in lams]
         inverses = np.stack([1.0 / (spectrum.values + lam) for lam in lams])
         loss, errors = engine.sum(
-            least_squares.leave_one_out, spectrum.vectors, inverses, weights, list(self._positives)
+            least_squares.leave_one_out,
+            spectrum.vectors,
+            inverses,
+            weights,
+            list(self._positives),
+            rows.origin,
         )
         models = []
         for number, lam in enumerate(lams):
             values = rows.total - np.add.reduce(np.square(sides[number]), axis=0)
             solved = [
-                BinarySolution(w, float(value), "converged", n_iter=1)
+                BinarySolution(rows.of_rows(w), float(value), "converged", n_iter=1)
                 for w, value in zip(weights[number].T, values, strict=True)
             ]
             loo = float(loss[number]) / rows.total, float(errors[number]) / rows.total

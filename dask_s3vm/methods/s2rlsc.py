@@ -23,7 +23,8 @@ from dask_s3vm.methods.run import HistoryRow, Record
 from dask_s3vm.methods.sharded_search import ShardSearch
 from dask_s3vm.numerics.linalg import one_blas_thread
 from dask_s3vm.problems import least_squares
-from dask_s3vm.problems.label_search import Factor, Task, Window
+from dask_s3vm.problems.label_search import Factor, Task
+from dask_s3vm.problems.label_search import Window as Window
 from dask_s3vm.problems.label_search import window_of as window_of
 
 #: G up to this size is gathered and handed to the pool; a larger one stays in the shards.
@@ -72,14 +73,18 @@ class Projected:
     def in_shards(self, lam: float, factor: np.ndarray) -> None:
         """Have G for a lam in the shards. Costs: 1 round and 1 pass, unless it is there."""
         if lam != self._lam_in_shards:
-            self._rows.engine.each(least_squares.keep_projected, factor, self._dtype)
+            self._rows.engine.each(
+                least_squares.keep_projected, factor, self._dtype, self._rows.origin
+            )
             self._lam_in_shards = lam
 
     def gathered(self, lam: float) -> Factor:
         """G for a lam. Costs: 1 round and 1 pass the first time; n r numbers come to the client."""
         engine, spectrum = self._rows.engine, self._rows.spectrum
         if self._gathered is None:
-            parts = engine.each(least_squares.project, spectrum.vectors, self._dtype)
+            parts = engine.each(
+                least_squares.project, spectrum.vectors, self._dtype, self._rows.origin
+            )
             self._gathered = np.concatenate(parts)
         if self._last is None or self._last[0] != lam:
             kept = spectrum.n_kept(lam)
@@ -158,12 +163,12 @@ class LabelSearch:
     def _solve(self, bits: list[np.ndarray], problem: int) -> tuple[np.ndarray, float]:
         """Train on labels (eq. 12), in full precision whatever the type of G. Costs: 1 round."""
         rows = self._rows
-        (moments,) = rows.engine.sum(least_squares.label_moments, bits)
+        (moments,) = rows.engine.sum(least_squares.label_moments, bits, rows.origin)
         moments = moments + rows.moments[:, problem]
         with one_blas_thread():
             w = rows.spectrum.weights(moments, self._lam)
             side = rows.spectrum.coordinates(moments, self._lam)
-        return w, rows.total - float(np.add.reduce(np.square(side)))
+        return rows.of_rows(w), rows.total - float(np.add.reduce(np.square(side)))
 
 
 def label_array(engine: Engine, found: LabeledSolution, others: bool) -> np.ndarray:

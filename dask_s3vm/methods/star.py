@@ -12,20 +12,24 @@ Where the paper as printed and its authors' program differ, this is the program:
   which the rare class would count less): a class counts more the rarer it is, and r = 1/2 changes
   nothing. Given labels are weighted so too, with gamma^0.
 
+The paper has no offset. With balance="predictions" the linear kernel has a bias, regularized like
+the other weights, and the threshold of the model is moved to where its predictions agree with the
+ratio; without, all rows may lie on one side of the origin.
+
 A training is skipped where the gap after the new rows have joined, known from their outputs alone
 (eq. 15), is within the tolerance already. With gamma^k small that is soon the case: a late stage
 then reads no row.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.methods.base import ENDINGS, BinarySolution
+from dask_s3vm.methods.base import ENDINGS, BinarySolution, BinaryTask, threshold_between
 from dask_s3vm.methods.run import Method
 from dask_s3vm.parameters.methods import STARParameters
 from dask_s3vm.problems.dual import (
@@ -92,12 +96,14 @@ class StarSolution(BinarySolution):
     stages : stage in which a row got its label; 0 given, below 0 never.
     ranking : label times the number of rows that had none before that stage (u_0 + 1 if given).
     gap : duality gap of the last training.
+    offset : to be added to outputs of an expansion by rows.
     """
 
     labels: np.ndarray
     stages: np.ndarray
     ranking: np.ndarray
     gap: float
+    offset: float = field(default=0.0, kw_only=True)
 
 
 class SelfTraining(Method[SelfTrainingState, StarSolution]):
@@ -108,6 +114,7 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
     problem : rows with given labels in training, all others waiting.
     costs : (C+, C-).
     parameters : see `estimators.STARSVM`.
+    task : what the predictions of an expansion by rows are to agree with; None: nothing.
     """
 
     State = SelfTrainingState
@@ -116,9 +123,14 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
     costly = True  # dual variables are many
 
     def __init__(
-        self, problem: DualProblem, costs: tuple[float, float], parameters: STARParameters
+        self,
+        problem: DualProblem,
+        costs: tuple[float, float],
+        parameters: STARParameters,
+        task: BinaryTask | None = None,
     ) -> None:
         self._problem = problem
+        self._task = task
         self._costs = costs
         self._parameters = parameters
         self._stage_tol = parameters.tol
@@ -169,7 +181,14 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
             stages,
             labels * size,
             state.last.gap,
+            offset=self._offset(stages),
         )
+
+    def _offset(self, stages: np.ndarray) -> float:
+        """Move of the threshold of an expansion by rows; weights are moved by the estimator."""
+        if self._task is None or not isinstance(self._problem, KernelDual):
+            return 0.0
+        return balanced_offset(self._problem.outputs[stages > GIVEN], self._task)
 
     def collect(self, state: SelfTrainingState) -> SelfTrainingState:
         """Fetch the dual variables. Costs: 1 round; some 40 bytes a row to the client."""
@@ -215,6 +234,17 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
         )
 
 
+def balanced_offset(outputs: np.ndarray, task: BinaryTask) -> float:
+    """What to add to the outputs of the unlabeled rows for a share that agrees with the ratio."""
+    n, size = int(np.count_nonzero(outputs > 0)), len(outputs)
+    wanted = min(task.nearest_count(n), size)
+    if wanted == n:
+        return 0.0
+    falling = np.sort(outputs)[::-1]
+    last, first = falling[max(wanted - 1, 0)], falling[min(wanted, size - 1)]
+    return -threshold_between(float(last), float(first), wanted, size)
+
+
 def earliest_class(trained: list[StarSolution]) -> np.ndarray:
     """Class of each row by section III-D; -1 for rows that no training labeled.
 
@@ -244,15 +274,16 @@ class DualProblems(Protocol):
 class ShardedProblems:
     """On rows, or features of rows, in shards."""
 
-    def __init__(self, engine: Engine, n_classes: int) -> None:
+    def __init__(self, engine: Engine, n_classes: int, bias: bool) -> None:
         self._engine = engine
         self._n_classes = n_classes
+        self._bias = bias
 
     def of_class(self, positive: int, costs: tuple[float, float]) -> DualProblem:
         """See `DualProblems`."""
         by_class = np.full(self._n_classes, costs[1])
         by_class[positive] = costs[0]
-        return ShardedDual(self._engine, positive, by_class)
+        return ShardedDual(self._engine, positive, by_class, self._bias)
 
 
 class ExactProblems:

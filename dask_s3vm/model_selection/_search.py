@@ -14,9 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from dask_s3vm.estimators._base import LinearS3VM
 from dask_s3vm.estimators._paths import facts_of, refit_path
+from dask_s3vm.estimators._rows import open_rows
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features.landmarks import take_rows
 from dask_s3vm.interrupts import interruptible
+from dask_s3vm.labels import AUTO
 from dask_s3vm.model_selection._results import (
     Scoring,
     best_candidate,
@@ -79,7 +81,8 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         """
         candidates = self._candidates()
         check_choice(self, candidates)
-        job = self._job(candidates, X, y, sample_weight)
+        opened = open_rows(X, y)  # the final fit opens X again, and keeps how
+        job = self._job(candidates, opened.X, opened.y, sample_weight)
         store = Store(self.checkpoint, lambda: self._fingerprint(job, candidates))
         progress = SearchProgress(self, candidates, len(job.folds), store.scores())
         for piece, found, seeds in run(job, store.done(), store.seeds):
@@ -105,7 +108,7 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
             model._validate_params()
             model._check_kernel()
             model.set_params(callbacks=None, verbose=False)  # only for the final fit
-        unlabeled = getattr(self.estimator, "unlabeled", -1)
+        unlabeled = getattr(self.estimator, "unlabeled", AUTO)
         facts = facts_of(self.estimator)
         supervised = facts is not None and facts.supervised
         labeled = labeled_rows(X, y, unlabeled, supervised)

@@ -24,7 +24,7 @@ class S3VMGridSearchCV(S3VMSearch):
     Parameters
     ----------
     estimator : estimator
-        Unfitted estimator of this package or another. Its `unlabeled` (-1 if it has none) marks
+        Unfitted estimator of this package or another. Its `unlabeled` ("auto" if it has none) marks
         rows without a label.
     param_grid : dict, or list of dicts
         For each parameter, the values to try.
@@ -90,8 +90,8 @@ class S3VMGridSearchCV(S3VMSearch):
     Notes
     -----
     What needs no labels is done once, on all rows: the landmarks of a kernel and the width
-    `sigma="scale"` come from all rows. The share of positive rows, if `positive_ratio` is None,
-    comes from the labels of each training part.
+    `sigma="scale"` come from all rows. The share of positive rows, if it is not given, is
+    estimated for each training part.
 
     Examples
     --------

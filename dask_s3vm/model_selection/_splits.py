@@ -21,9 +21,10 @@ from sklearn.model_selection import (
     StratifiedShuffleSplit,
 )
 
-from dask_s3vm.estimators._rows import as_array, find_classes, plain_labels
+from dask_s3vm.estimators._rows import as_array, plain_labels
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features.landmarks import take_rows
+from dask_s3vm.labels import AUTO, Tally, as_labels, find_classes, is_unlabeled, mark_for
 
 #: (numbers of the training rows, numbers of the test rows), both ascending.
 Split = tuple[np.ndarray, np.ndarray]
@@ -87,20 +88,13 @@ class LabeledSplitter(BaseCrossValidator):
         return int(self.n_splits)
 
     def _is_labeled(self, y: np.ndarray) -> np.ndarray:
-        if self.unlabeled is None:
-            return np.ones(len(y), dtype=bool)
-        mark = str(self.unlabeled) if y.dtype.kind in "US" else self.unlabeled
-        return np.asarray(y != mark)
+        return ~is_unlabeled(y, self.unlabeled)
 
     def _checked(self, X: Any, y: Any) -> np.ndarray:
         """Return y as an array; a y without any label is refused."""
         if y is None:
             raise ValueError(f"{type(self).__name__} needs y to know the labeled rows")
-        y = np.asarray(y)
-        if y.ndim != 1:
-            raise ValueError(f"y must be 1-dimensional, got shape {y.shape}")
-        if y.dtype.kind == "O":
-            y = y.astype(str)
+        y = as_labels(y)
         if X is not None and hasattr(X, "shape") and X.shape[0] != len(y):
             raise ValueError(f"y does not fit X: X has {X.shape[0]} rows, y has {len(y)} entries")
         if not self._is_labeled(y).any():
@@ -131,8 +125,8 @@ class LabeledKFold(LabeledSplitter):
         Whether to shuffle the labeled rows first.
     random_state : int, RandomState or None, default=0
         Seed of the shuffle.
-    unlabeled : int, str or None, default=-1
-        Mark of rows without a label.
+    unlabeled : int, str or None, default="auto"
+        Mark of rows without a label; "auto": -1, NaN or "", by the type of y.
 
     Examples
     --------
@@ -157,7 +151,7 @@ class LabeledKFold(LabeledSplitter):
         stratify: bool = True,
         shuffle: bool = True,
         random_state: Any = 0,
-        unlabeled: Any = -1,
+        unlabeled: Any = AUTO,
     ) -> None:
         if not isinstance(n_splits, Integral) or n_splits < 2:
             raise ValueError(f"n_splits must be a whole number >= 2, got {n_splits!r}")
@@ -205,8 +199,8 @@ class LabeledShuffleSplit(LabeledSplitter):
         Whether both parts have about the same share of every class.
     random_state : int, RandomState or None, default=0
         Seed of the draws.
-    unlabeled : int, str or None, default=-1
-        Mark of rows without a label.
+    unlabeled : int, str or None, default="auto"
+        Mark of rows without a label; "auto": -1, NaN or "", by the type of y.
     """
 
     n_splits: int
@@ -221,7 +215,7 @@ class LabeledShuffleSplit(LabeledSplitter):
         test_size: float = 0.2,
         stratify: bool = True,
         random_state: Any = 0,
-        unlabeled: Any = -1,
+        unlabeled: Any = AUTO,
     ) -> None:
         if not isinstance(n_splits, Integral) or n_splits < 1:
             raise ValueError(f"n_splits must be a whole number >= 1, got {n_splits!r}")
@@ -243,11 +237,11 @@ class LabeledLeaveOneOut(LabeledSplitter):
 
     Parameters
     ----------
-    unlabeled : int, str or None, default=-1
-        Mark of rows without a label.
+    unlabeled : int, str or None, default="auto"
+        Mark of rows without a label; "auto": -1, NaN or "", by the type of y.
     """
 
-    def __init__(self, *, unlabeled: Any = -1) -> None:
+    def __init__(self, *, unlabeled: Any = AUTO) -> None:
         self.unlabeled = unlabeled
 
     def _splitter(self, labels: np.ndarray) -> Any:
@@ -318,11 +312,11 @@ def labeled_rows(X: Any, y: Any, unlabeled: Any, supervised: bool) -> Labeled:
     Costs: all of y and the labeled rows are transferred to this process.
     """
     labels = plain_labels(y)
-    classes = find_classes(np.unique(labels), unlabeled, supervised)
+    classes = find_classes(Tally.of(labels), unlabeled, supervised)
     numbers = np.flatnonzero(np.isin(labels, classes))
     # a DataFrame keeps its column names
     rows = X.iloc[numbers] if hasattr(X, "iloc") else take_rows(as_array(X), numbers)
-    mark = -1 if unlabeled is None else unlabeled
+    mark = mark_for(labels.dtype, AUTO if unlabeled is None else unlabeled)
     return Labeled(rows, labels[numbers], numbers, len(labels), mark)
 
 

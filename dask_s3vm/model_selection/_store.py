@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import scipy.sparse as sp
 
 from dask_s3vm._version import __version__
 from dask_s3vm.estimators._paths import Seeds
-from dask_s3vm.io.archive import write_atomically
+from dask_s3vm.io import store
 from dask_s3vm.io.encoding import decode, encode
 from dask_s3vm.model_selection._results import Score
 from dask_s3vm.model_selection._run import Piece
@@ -30,31 +29,35 @@ class Store:
 
     Parameters
     ----------
-    folder : path or None
-        The directory, created if needed; None: scores are in memory only.
+    folder : str, path or None
+        Path or URL of the directory, created if needed; None: scores are in memory only.
     fingerprint : callable
         Returns the fingerprint of the search; the directory of another search is refused.
     """
 
     def __init__(self, folder: Any, fingerprint: Callable[[], dict[str, str]]) -> None:
-        self._folder = None if folder is None else Path(folder)
+        self._folder = None if folder is None else store.address(folder)
         self._pieces: dict[str, dict[int, Score]] = {}
         if self._folder is None:
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        head = self._folder / _HEAD
-        if head.exists():
-            _compare(json.loads(head.read_text()), fingerprint(), self._folder)
-        elif any(self._folder.iterdir()):
+        store.make_folder(self._folder)
+        head = store.join_url(self._folder, _HEAD)
+        store.check_writable(head)
+        names = store.names_in(self._folder)
+        if _HEAD in names:
+            _compare(_read_json(head), fingerprint(), self._folder)
+        elif names:
             raise ValueError(
                 f"checkpoint: {self._folder} is not empty and has no {_HEAD}; wanted an empty "
                 "directory, or the directory of the same search"
             )
         else:
             _write(head, json.dumps(fingerprint()).encode())
-        for path in sorted(self._folder.glob("piece-*.json")):
-            found = [Score(**row) for row in json.loads(path.read_text())]
-            self._pieces[path.stem] = {score.candidate: score for score in found}
+        for name in names:
+            if not (name.startswith("piece-") and name.endswith(".json")):
+                continue
+            found = [Score(**row) for row in _read_json(store.join_url(self._folder, name))]
+            self._pieces[name.removesuffix(".json")] = {score.candidate: score for score in found}
 
     def scores(self) -> list[Score]:
         """Return all scores."""
@@ -87,15 +90,18 @@ class Store:
             marks: dict[str, Any] = {f"done{candidate}": np.zeros(0) for candidate in saved}
             buffer = io.BytesIO()
             np.savez(buffer, **marks, **_arrays_of(seeds))
-            _write(self._folder / f"{name}.npz", buffer.getvalue())
-        _write(self._folder / f"{name}.json", json.dumps(rows).encode())
+            _write(store.join_url(self._folder, f"{name}.npz"), buffer.getvalue())
+        _write(store.join_url(self._folder, f"{name}.json"), json.dumps(rows).encode())
 
     def seeds(self, piece: Piece) -> Seeds | None:
         """Return the seeds to resume a piece from; None if those saved do not match its scores."""
         name = _name(piece)
-        if self._folder is None or not (self._folder / f"{name}.npz").exists():
+        if self._folder is None:
             return None
-        with np.load(self._folder / f"{name}.npz", allow_pickle=False) as found:
+        url = store.join_url(self._folder, f"{name}.npz")
+        if not store.exists(url):
+            return None
+        with store.open_input(url) as stream, np.load(stream, allow_pickle=False) as found:
             arrays = dict(found)
         done = {int(key[4:]) for key in arrays if key.startswith("done")}
         if done != set(self._pieces.get(name, {})):
@@ -146,7 +152,7 @@ def fingerprint_of(
     }
 
 
-def _compare(saved: dict[str, str], wanted: dict[str, str], folder: Path) -> None:
+def _compare(saved: dict[str, str], wanted: dict[str, str], folder: str) -> None:
     wrong = sorted(name for name in {*saved, *wanted} if saved.get(name) != wanted.get(name))
     if wrong:
         raise ValueError(
@@ -155,9 +161,14 @@ def _compare(saved: dict[str, str], wanted: dict[str, str], folder: Path) -> Non
         )
 
 
-def _write(path: Path, content: bytes) -> None:
-    with write_atomically(path) as stream:
+def _write(url: str, content: bytes) -> None:
+    with store.replacing(url) as stream:
         stream.write(content)
+
+
+def _read_json(url: str) -> Any:
+    with store.open_input(url) as stream:
+        return json.load(stream)
 
 
 def _digest(parts: Iterable[Any]) -> str:

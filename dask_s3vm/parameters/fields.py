@@ -124,9 +124,15 @@ def constraints_of(cls: Any) -> dict[str, list[Any]]:
     import numpy as np
     from sklearn.utils._param_validation import Interval, StrOptions
 
+    class Number(Interval):
+        """An interval of numbers: True and False are none."""
+
+        def is_satisfied_by(self, val: Any) -> bool:
+            return not isinstance(val, (bool, np.bool_)) and super().is_satisfied_by(val)
+
     def converted(one: Any) -> Any:
         if isinstance(one, Between):
-            return Interval(one.kind, one.low, one.high, closed=one.closed)
+            return Number(one.kind, one.low, one.high, closed=one.closed)
         if one == "generator":
             return np.random.Generator
         return StrOptions(set(one.words)) if isinstance(one, OneOf) else one

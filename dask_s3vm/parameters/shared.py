@@ -71,17 +71,33 @@ class CostParameters:
 class RatioParameters:
     """The share of the classes among the unlabeled rows."""
 
-    positive_ratio: float | None = parameter(
-        "float or None",
-        "Share of `classes_[1]` among the unlabeled rows. None: its share among the labeled rows, "
-        "which for few labels is a rough guess; a wrong ratio can double the error. For more than "
-        "two classes always the shares of the labeled rows.",
-        [SHARE, None],
-        default=None,
+    positive_ratio: float | str | dict[Any, float] = parameter(
+        'float, dict, "auto", "labels" or "shift"',
+        "Share of `classes_[1]` among the unlabeled rows, or a dict with the share of each class; "
+        'matters more than any other parameter. "auto": estimated from the labels and the outputs '
+        "of supervised models, for labels drawn at random; the error is a quarter less than that "
+        'of "labels", the share of the labeled rows, at 100 labels. "shift": estimated from the '
+        "outputs alone, for labels that were not drawn at random, such as ten of each class.",
+        [SHARE, OneOf(("auto", "labels", "shift")), dict],
+        default="auto",
+    )
+    balance: str = parameter(
+        '{"predictions", "paper"}',
+        '"predictions": of what a method finds on its way, only models count whose share of '
+        "positive predictions among the unlabeled rows lies in `positive_ratio_interval_`, or is "
+        "nearest to it, and the bias is moved to the nearest end of the interval if need be. "
+        '"paper": as published, where only labels in training, or the mean output, obey the ratio; '
+        "with rare positives the lowest objective may then be that of a model that predicts none.",
+        [OneOf(("predictions", "paper"))],
+        default="predictions",
     )
 
     positive_ratio_: Any = fitted(
         "float or ndarray of shape (n_classes,)", "The share of positive rows that was used."
+    )
+    positive_ratio_interval_: Any = fitted(
+        "ndarray of shape (2,) or (n_classes, 2)",
+        "95 % interval of that share among the unlabeled rows: low, high.",
     )
     transduction_: Any = fitted(
         "array of shape (n,)",
@@ -116,11 +132,13 @@ class InterceptParameters:
 class LabelParameters:
     """How labels are read."""
 
-    unlabeled: int | str | None = parameter(
-        "int, str or None",
-        "Mark of rows without a label; None if there is no mark.",
-        [Integral, str, None],
-        default=-1,
+    unlabeled: float | str | None = parameter(
+        "int, str, NaN or None",
+        'Mark of rows without a label; None if there is no mark. "auto": -1 among whole numbers, '
+        'NaN among numbers that have it, "" (None, NA, NaN) among strings; y of -1, 0 and +1 is '
+        "refused if 0 is more frequent than -1, because it may be the mark.",
+        [Integral, "nan", str, None],
+        default="auto",
     )
 
 
@@ -128,12 +146,14 @@ class LabelParameters:
 class SupervisedLabelParameters(LabelParameters):
     """How labels are read where rows without one are of no use."""
 
-    unlabeled: int | str | None = redeclared(
+    unlabeled: float | str | None = redeclared(
         LabelParameters,
         "unlabeled",
-        about="Mark of rows without a label, which are left out; None if there is no mark. If y "
-        "has the values -1 and +1 only, these are taken as the two classes.",
-        default=-1,
+        about="Mark of rows without a label, which are left out; None if there is no mark. "
+        '"auto": -1 among whole numbers, NaN among numbers that have it, "" (None, NA, NaN) among '
+        "strings. If y has the values -1 and +1 only, these are taken as the two classes; -1, 0 "
+        "and +1 are refused if 0 is more frequent than -1, because it may be the mark.",
+        default="auto",
     )
 
 
@@ -322,8 +342,9 @@ class RunParameters(ReportParameters):
 
     checkpoint: str | os.PathLike[str] | None = parameter(
         "str, path or None",
-        "Directory in which the fit keeps its state, from which an interrupted fit resumes; see "
-        "the README. The state is removed when the fit is done.",
+        "Directory (a path, or a URL such as ``s3://...``) in which the fit keeps its state, from "
+        "which an interrupted fit resumes; see the README. The state is removed when the fit is "
+        "done.",
         [str, os.PathLike, None],
         default=None,
     )

@@ -1,6 +1,7 @@
 """The supervised SVM, and TSVM, DA and QN-S3VM: unlabeled rows as a term of the objective."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from dask_s3vm.parameters.facts import AnnealingAxis, MethodFacts, MethodParameters
 from dask_s3vm.parameters.fields import (
@@ -69,13 +70,9 @@ class TransductiveParameters(
 ):
     """Parameters that TSVM, DA and QN-S3VM have in common."""
 
-    threshold: str = parameter(
-        '{"zero", "ratio"}',
-        '"ratio" moves the bias so that a share `positive_ratio` of the unlabeled rows is '
-        "predicted positive; helps where that share is known.",
-        [OneOf(("zero", "ratio"))],
-        default="zero",
-    )
+    _renamed: ClassVar[dict[str, tuple[str, str]]] = {
+        "threshold": ("balance", "with 'predictions' for 'ratio' and 'paper' for 'zero'")
+    }
 
 
 @parametrized
@@ -155,9 +152,10 @@ class QNParameters(TransductiveParameters):
 
     offset: str = parameter(
         '{"balanced", "free"}',
-        '"balanced": b = 2 positive_ratio - 1, the mean output of the unlabeled rows (section '
-        '3.4); without a `positive_ratio`, the mean of the known labels (eq. 13). "free": b is one '
-        "more variable, and may put all unlabeled rows on one side.",
+        '"balanced": b, the mean output of the unlabeled rows, is 2 positive_ratio - 1 (section '
+        '3.4); with balance="predictions" only at first, and from stage to stage what the share of '
+        'positive predictions needs. "free": b is one more variable, and may put all unlabeled '
+        "rows on one side.",
         [OneOf(("balanced", "free"))],
         default="balanced",
     )

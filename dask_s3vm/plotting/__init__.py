@@ -12,6 +12,7 @@ from dask_s3vm.plotting.outputs import (
     plot_output_counts,
     plot_outputs,
 )
+from dask_s3vm.plotting.search import plot_search
 
 __all__ = [
     "plot_annealing",
@@ -20,5 +21,6 @@ __all__ = [
     "plot_objective",
     "plot_output_counts",
     "plot_outputs",
+    "plot_search",
     "plot_switches",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dask_s3vm.labels import AUTO, as_labels, is_unlabeled
 from dask_s3vm.plotting.style import BLUE, COLORS, GRAY, ORANGE, axes, finish, tidy
 
 #: Approximate number of bars of a histogram.
@@ -18,7 +19,7 @@ _FEW = 0.0025
 
 
 def plot_outputs(
-    source: Any, X: Any = None, y: Any = None, *, unlabeled: Any = -1, ax: Any = None
+    source: Any, X: Any = None, y: Any = None, *, unlabeled: Any = AUTO, ax: Any = None
 ) -> Any:
     """Draw a histogram of the outputs of rows.
 
@@ -51,10 +52,10 @@ def plot_outputs(
         raise ValueError("there are no outputs to draw")
     reach = max(1.5, float(np.quantile(np.abs(outputs), 1 - _FEW, method="higher")))
     edges = np.linspace(-reach, reach, _BARS + 1)
-    is_unlabeled = np.ones(len(outputs), bool) if y is None else np.asarray(y) == unlabeled
-    labeled, others = (
-        np.histogram(outputs[part], edges)[0] for part in (~is_unlabeled, is_unlabeled)
-    )
+    hidden = np.ones(len(outputs), bool)
+    if y is not None:
+        hidden = is_unlabeled(as_labels(y), unlabeled, getattr(source, "classes_", None))
+    labeled, others = (np.histogram(outputs[part], edges)[0] for part in (~hidden, hidden))
     beyond = len(outputs) - int(labeled.sum() + others.sum())
     if y is None:
         return plot_output_counts(edges, None, others, beyond=beyond, ax=ax, names=("", "rows"))
@@ -144,7 +145,7 @@ def plot_decision_boundary(
     X: Any,
     y: Any = None,
     *,
-    unlabeled: Any = -1,
+    unlabeled: Any = AUTO,
     resolution: int = 200,
     ax: Any = None,
 ) -> Any:
@@ -184,7 +185,7 @@ def plot_decision_boundary(
         _two_sides(ax, grid, outputs.reshape(resolution, resolution))
     else:
         _regions(ax, grid, outputs.reshape(resolution, resolution, -1))
-    _rows(ax, X, None if y is None else np.asarray(y), estimator.classes_, unlabeled)
+    _rows(ax, X, None if y is None else as_labels(y), estimator.classes_, unlabeled)
     ax.set_xlim(*sides[0][[0, -1]])
     ax.set_ylim(*sides[1][[0, -1]])
     ax.set_xlabel("column 0")
@@ -223,11 +224,11 @@ def _rows(ax: Any, X: np.ndarray, y: np.ndarray | None, classes: Any, unlabeled:
     if y is None:
         ax.scatter(*X.T, **small)
         return
-    is_unlabeled = ~np.isin(y, classes) | (y == unlabeled)
-    if is_unlabeled.any():
-        ax.scatter(*X[is_unlabeled].T, label="unlabeled", **small)
+    hidden = ~np.isin(y, classes) | (np.asarray(y) == unlabeled)
+    if hidden.any():
+        ax.scatter(*X[hidden].T, label="unlabeled", **small)
     for number, label in enumerate(classes):
-        own = (y == label) & ~is_unlabeled
+        own = (y == label) & ~hidden
         color = COLORS[number % len(COLORS)]
         if own.any():
             ax.scatter(*X[own].T, s=36, color=color, edgecolor="black", lw=0.8, label=str(label))

@@ -45,6 +45,7 @@ class AnnealedPoint:
     nu : the multiplier; a good start for the next point.
     entropy : mean entropy of p.
     objective : the transductive objective, each unlabeled row on the side of its own output.
+    n_positive : number of unlabeled rows of positive output.
     """
 
     w: np.ndarray
@@ -53,6 +54,7 @@ class AnnealedPoint:
     nu: float
     entropy: float
     objective: float
+    n_positive: int
 
 
 class AnnealedProblem:
@@ -94,7 +96,7 @@ class AnnealedProblem:
         first = self._engine.sum(set_outputs_and_odds, w, self._bias, *scale, nu)
         nu, base = self._multiplier(first, temperature, nu)
         factor = math.exp((base - nu) / temperature)
-        gradient, loss, entropy, own_side = self._engine.sum(
+        gradient, loss, entropy, own_side, n_positive = self._engine.sum(
             annealed_gradient, self._bias, factor, *scale, nu
         )
         entropy /= self._lam_u
@@ -106,6 +108,7 @@ class AnnealedProblem:
             nu,
             entropy,
             0.5 * own_side + regularizer,
+            int(n_positive),
         )
 
     def _multiplier(
@@ -177,7 +180,7 @@ def belief_sums(shard: Shard, factor: float) -> tuple[Any, ...]:
 def annealed_gradient(
     shard: Shard, bias: float, factor: float, lam_u: float, temperature: float, nu: float
 ) -> tuple[Any, ...]:
-    """(gradient, loss, sum of c H(p), loss on the own side) at the outputs that were set last."""
+    """(gradient, loss, sum of c H(p), loss on the own side, positive outputs), as set last."""
     state, pulls = shard.state, row_array(shard, "pulls", np.float64)
     sums = smooth.annealed_pulls(
         shard.codes,
@@ -193,7 +196,8 @@ def annealed_gradient(
     )
     pair = shard.pair(0.0)
     passes.add_rows(shard.rows, pulls, pair, bias)
-    return shard.take(pair), *sums
+    n_positive = int(np.count_nonzero(shard.unlabeled & (state["outputs0"] > 0)))
+    return shard.take(pair), *sums, n_positive
 
 
 @operation(reads=["costs"])

@@ -4,16 +4,16 @@
     w = (H + lam)^-1 b,                                b = sum_i d_i^2 y_i z_i
     min f = sum_i d_i^2 y_i^2 - |v|^2,                 v = (L + lam)^-1/2 U^T b
 
-H is decomposed once; each lam then costs products with U alone (`Spectrum`).
+H is decomposed once; each lam then costs products with U alone (`spectrum.Spectrum`).
 
 The sums over rows are operations on shards. A row is "in the fit" if d_i^2 > 0. Rows are extended
 by a 1; the matrices that rows are multiplied with decide what it is for: a bias that is regularized
-like the rest, the subtraction of a mean, or nothing. Rows are processed in dense tiles by BLAS on
-one thread, so that sums have the same bits wherever they are computed.
+like the rest, the subtraction of a mean, or nothing. Where an operation has an `origin`, it is
+subtracted from the rows first: large columns then lose no digits. Rows are processed in dense tiles
+by BLAS on one thread, so that sums have the same bits wherever they are computed.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,61 +22,14 @@ from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels.flips import row_lengths
-from dask_s3vm.kernels.rows import CSR, dense_tile
+from dask_s3vm.kernels.rows import CSR, dense_tile, square_norms
 from dask_s3vm.numerics.linalg import one_blas_thread
 from dask_s3vm.problems.hinge import row_costs
-
-#: Eigenvalues below this part of the largest one are zero up to rounding.
-SMALLEST = 1e-14
-
-#: Directions that together contribute less than this part of any fitness are dropped.
-NEGLIGIBLE = 1e-12
 
 #: Tiles have about this many numbers, which fit the cache, but at least some rows, because each
 #: tile updates a whole d x d matrix.
 TILE = 1 << 15
 LEAST_ROWS = 256
-
-
-@dataclass(frozen=True, eq=False)
-class Spectrum:
-    """H = U L U^T without the eigenvalues that are zero.
-
-    values : (q,) L, descending.
-    vectors : (d, q) U.
-    """
-
-    values: np.ndarray
-    vectors: np.ndarray
-
-    def coordinates(self, moments: np.ndarray, lam: float) -> np.ndarray:
-        """v = (L + lam)^-1/2 U^T b of moments b, (d,) or (d, k)."""
-        return ((self.vectors.T @ moments).T / np.sqrt(self.values + lam)).T
-
-    def weights(self, moments: np.ndarray, lam: float) -> np.ndarray:
-        """w = (H + lam)^-1 b of moments b in the span of the rows, (d,) or (d, k)."""
-        return self.vectors @ ((self.vectors.T @ moments).T / (self.values + lam)).T
-
-    def factor(self, lam: float) -> np.ndarray:
-        """M = U (L + lam)^-1/2, so that v = M^T b, without negligible directions."""
-        kept = self.n_kept(lam)
-        return self.vectors[:, :kept] / np.sqrt(self.values[:kept] + lam)
-
-    def n_kept(self, lam: float) -> int:
-        """Number of directions without those whose L / (L + lam) add up to `NEGLIGIBLE` at most."""
-        share = self.values / (self.values + lam)
-        tail = np.cumsum(share[::-1])[::-1]
-        return max(1, int(np.count_nonzero(tail > NEGLIGIBLE)))
-
-
-def decompose(gram: np.ndarray) -> Spectrum:
-    """Decompose H, symmetric up to rounding; the largest entry of each vector is positive."""
-    values, vectors = np.linalg.eigh((gram + gram.T) / 2.0)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    kept = max(1, int(np.count_nonzero(values > SMALLEST * max(values[0], 0.0))))
-    values, vectors = np.maximum(values[:kept], 0.0), vectors[:, :kept]
-    extreme = vectors[np.abs(vectors).argmax(axis=0), np.arange(kept)]
-    return Spectrum(values, np.ascontiguousarray(vectors * np.where(extreme < 0, -1.0, 1.0)))
 
 
 # Weights d_i^2 --------------------------------------------------------------------------------
@@ -138,33 +91,42 @@ def row_sums(shard: Shard) -> tuple[np.ndarray, float]:
     return total, float(np.add.reduce(square))
 
 
-@operation(reads=["squares"])
-def gram_block(shard: Shard, positives: Sequence[int], origin: np.ndarray) -> tuple[Any, ...]:
-    """(H over all rows, moments b (d + 1, k) of the labeled rows, sum of d_i^2).
+def labeled_lengths(shard: Shard) -> tuple[float, float]:
+    """(sum of s_i |z_i|^2, sum of s_i) over the labeled rows, s_i the sample weights."""
+    assert shard.codes is not None, "labels are needed"
+    rows = np.flatnonzero(shard.codes >= 0).astype(np.uint32)
+    weights = np.ones(len(rows)) if shard.weights is None else shard.weights[rows]
+    lengths = square_norms(shard.rows, rows, shard.n_features)
+    return float(np.add.reduce(weights * lengths)), float(np.add.reduce(weights))
 
-    `origin` is subtracted from the rows for H, not for b.
-    """
+
+@operation(reads=["squares"])
+def gram_block(
+    shard: Shard, positives: Sequence[int], origin: np.ndarray | None
+) -> tuple[Any, ...]:
+    """(H over all rows, moments b (d + 1, k) of the labeled rows, sum of d_i^2)."""
     width = shard.n_features + 1
     gram, moments = np.zeros((width, width)), np.zeros((width, len(positives)))
     square = shard.state["square"]
     with one_blas_thread():
-        for part, tile in tiles(shard, np.flatnonzero(square > 0)):
-            tile[:, :-1] -= origin
+        for part, tile in tiles(shard, np.flatnonzero(square > 0), origin):
             scaled = tile * np.sqrt(square[part])[:, None]
             gram += scaled.T @ scaled
-        for part, tile in tiles(shard, labeled_in_fit(shard)):
+        for part, tile in tiles(shard, labeled_in_fit(shard), origin):
             moments += tile.T @ (square[part][:, None] * targets_of(shard, part, positives))
     return gram, moments, float(np.add.reduce(square))
 
 
 @operation(reads=["squares"])
-def label_moments(shard: Shard, bits: list[np.ndarray]) -> tuple[np.ndarray]:
+def label_moments(
+    shard: Shard, bits: list[np.ndarray], origin: np.ndarray | None
+) -> tuple[np.ndarray]:
     """(moments b of the unlabeled rows for given labels,); labels as bits, 1 for positive."""
     rows, square = unlabeled_in_fit(shard), shard.state["square"]
     labels = np.unpackbits(bits[shard.number], count=shard.n_rows)
     moments = np.zeros(shard.n_features + 1)
     with one_blas_thread():
-        for part, tile in tiles(shard, rows):
+        for part, tile in tiles(shard, rows, origin):
             moments += tile.T @ (square[part] * np.where(labels[part], 1.0, -1.0))
     return (moments,)
 
@@ -176,6 +138,7 @@ def leave_one_out(
     inverses: np.ndarray,
     weights: np.ndarray,
     positives: Sequence[int],
+    origin: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(loss, errors) of leave-one-out over the labeled rows, for each lam.
 
@@ -194,7 +157,7 @@ def leave_one_out(
     loss, errors = np.zeros(len(inverses)), np.zeros(len(inverses))
     assert shard.codes is not None, "labels are needed"
     with one_blas_thread():
-        for part, tile in tiles(shard, labeled_in_fit(shard)):
+        for part, tile in tiles(shard, labeled_in_fit(shard), origin):
             target, own = targets_of(shard, part, positives), square[part]
             place = np.searchsorted(np.asarray(positives), shard.codes[part])
             leverage = own[:, None] * (np.square(tile @ vectors) @ inverses.T)
@@ -215,22 +178,22 @@ def leave_one_out(
 
 
 @operation(reads=["squares"])
-def project(shard: Shard, factor: np.ndarray, dtype: str) -> np.ndarray:
+def project(shard: Shard, factor: np.ndarray, dtype: str, origin: np.ndarray | None) -> np.ndarray:
     """Return the rows G_j = d_j^2 z_j^T M of the unlabeled rows in the fit."""
     rows, square = unlabeled_in_fit(shard), shard.state["square"]
     projected = np.empty((len(rows), factor.shape[1]), dtype=dtype)
     done = 0
     with one_blas_thread():
-        for part, tile in tiles(shard, rows):
+        for part, tile in tiles(shard, rows, origin):
             projected[done : done + len(part)] = square[part][:, None] * (tile @ factor)
             done += len(part)
     return projected
 
 
 @operation(sets="factor", reads=["squares"])
-def keep_projected(shard: Shard, factor: np.ndarray, dtype: str) -> None:
+def keep_projected(shard: Shard, factor: np.ndarray, dtype: str, origin: np.ndarray | None) -> None:
     """Store the rows of G, and their lengths, in the shard, for searches that run there."""
-    shard.state["G"] = frozen(project(shard, factor, dtype))
+    shard.state["G"] = frozen(project(shard, factor, dtype, origin))
     shard.state["lengths"] = frozen(row_lengths(shard.state["G"]))
 
 
@@ -247,8 +210,13 @@ def complete_bits(shard: Shard, bits: list[np.ndarray], w: np.ndarray) -> np.nda
 # Tiles ----------------------------------------------------------------------------------------
 
 
-def tiles(shard: Shard, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the listed rows in dense tiles: (row numbers, (t, d + 1) float64 with a last 1)."""
+def tiles(
+    shard: Shard, rows: np.ndarray, origin: np.ndarray | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the listed rows in dense tiles: (row numbers, (t, d + 1) float64 with a last 1).
+
+    `origin` is subtracted from the rows, if there is one.
+    """
     width = shard.n_features + 1
     size = max(LEAST_ROWS, TILE // width)
     for low in range(0, len(rows), size):
@@ -259,6 +227,8 @@ def tiles(shard: Shard, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarr
             dense_tile(shard.rows, part, tile)
         else:
             tile[:, :-1] = shard.rows[part]
+        if origin is not None:
+            tile[:, :-1] -= origin
         tile[:, -1] = 1.0
         yield part, tile
 

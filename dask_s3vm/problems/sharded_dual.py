@@ -52,13 +52,17 @@ class ShardedDual:
     engine : the rows; their codes are class numbers, -1 where unlabeled.
     positive : the class number that is +1.
     costs : C_i of labeled rows by their class, times their sample weight.
+    bias : whether rows have a constant 1 behind, for a bias that is regularized like the rest.
     """
 
     takes_rounds = True
 
-    def __init__(self, engine: Engine, positive: int, costs: np.ndarray) -> None:
+    def __init__(
+        self, engine: Engine, positive: int, costs: np.ndarray, bias: bool = False
+    ) -> None:
         self._engine = engine
-        self.w = np.zeros(engine.layout.n_features + 1)  # the bias stays 0
+        self._bias = float(bias)
+        self.w = np.zeros(engine.layout.n_features + 1)  # without a bias the last entry stays 0
         waiting, training = engine.sum(begin, positive, costs)
         self.n_waiting = int(waiting)
         self._n_training = int(training)
@@ -74,11 +78,11 @@ class ShardedDual:
         """
         floor = 0.0
         if fresh:
-            (self.w,) = self._engine.sum(expand, self._step)
+            (self.w,) = self._engine.sum(expand, self._step, self._bias)
             self._step = 0.0
         for done in range(max_iter + 1):
             change, added, loss, gap = self._engine.sum(
-                propose, self.w, self._step, self._factor, floor, done
+                propose, self.w, self._bias, self._step, self._factor, floor, done
             )
             self._step = 0.0
             primal = 0.5 * dot(self.w, self.w) + loss
@@ -98,7 +102,7 @@ class ShardedDual:
 
     def score(self) -> Extremes:
         """See `DualProblem`. Costs: 1 round, 1 pass over the waiting rows."""
-        return _widest(self._engine.each(score, self.w))
+        return _widest(self._engine.each(score, self.w, self._bias))
 
     def confidence(self, n: int, extremes: Extremes) -> float:
         """See `DualProblem`. Costs: usually 2-4 rounds, no pass over the rows."""
@@ -184,7 +188,7 @@ def _set_up(shard: Shard) -> None:
 
 @operation(changes="dual")
 def propose(
-    shard: Shard, w: np.ndarray, step: float, factor: float, floor: float, seed: int
+    shard: Shard, w: np.ndarray, bias: float, step: float, factor: float, floor: float, seed: int
 ) -> tuple[Any, ...]:
     """Apply the step of the last round, compute the gap, and propose a change of w.
 
@@ -196,7 +200,7 @@ def propose(
     dual.apply_change(step, cost, alpha, change)
     pair = shard.pair(w)
     loss, gap, n = dual.duality_gap(
-        shard.rows, target, cost, alpha, pair, floor, state["star_outputs"], work
+        shard.rows, target, cost, alpha, pair, bias, floor, state["star_outputs"], work
     )
     added = dual.ascend(
         shard.rows,
@@ -204,32 +208,33 @@ def propose(
         target,
         cost,
         alpha,
-        state["star_norms"],
+        state["star_norms"] + bias,
         factor,
         EPOCHS,
         ENOUGH,
         1 + seed + (shard.number << 20),
         pair,
+        bias,
         change,
     )
     return shard.take(pair), added, loss, gap
 
 
 @operation(changes="dual")
-def expand(shard: Shard, step: float) -> tuple[np.ndarray]:
+def expand(shard: Shard, step: float, bias: float) -> tuple[np.ndarray]:
     """(sum_i y_i alpha_i x_i,), after the step of the last round."""
     state = shard.state
     dual.apply_change(step, state["star_cost"], state["star_alpha"], state["star_change"])
     pair = shard.pair(0.0)
-    passes.add_rows(shard.rows, state["star_target"] * state["star_alpha"], pair, 0.0)
+    passes.add_rows(shard.rows, state["star_target"] * state["star_alpha"], pair, bias)
     return (shard.take(pair),)
 
 
 @operation(changes="dual")
-def score(shard: Shard, w: np.ndarray) -> tuple[float, float]:
+def score(shard: Shard, w: np.ndarray, bias: float) -> tuple[float, float]:
     """Compute the outputs of the waiting rows; (largest, smallest)."""
-    state = shard.state
-    return dual.score_waiting(shard.rows, state["star_stage"], shard.pair(w), state["star_outputs"])
+    state, pair = shard.state, shard.pair(w)
+    return dual.score_waiting(shard.rows, state["star_stage"], pair, bias, state["star_outputs"])
 
 
 @operation(reads=["dual"])

@@ -46,7 +46,7 @@ class SmoothProblem:
     unlabeled_weight : total sample weight of the unlabeled rows; if 0, m is the mean of the labeled
         rows.
     offset : one of `OFFSETS`.
-    level : b if the offset is balanced.
+    level : b if the offset is balanced; may be changed, a value and a gradient are for one.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class SmoothProblem:
         self._engine = engine
         self._lam = lam
         self._offset = offset
-        self._level = level
+        self.level = level
         self._width = engine.layout.n_features
         share = 1.0 / unlabeled_weight if unlabeled_weight else 0.0
         engine.each(set_known_targets, positive)
@@ -110,7 +110,7 @@ class SmoothProblem:
         w = out[: self._width]
         w[:] = x[: self._width]
         if self._offset != "none":
-            level = float(x[-1]) if self._offset == "free" else self._level
+            level = float(x[-1]) if self._offset == "free" else self.level
             out[-1] = level - dot(self.mean, w)
         return out
 

@@ -148,7 +148,8 @@ def proven_share(
     threshold = select(engine, last, falling_gains, *args)
     (total,) = engine.sum(sum_up_to, threshold, *args)
     rest = function.by_size(raw[-1] + 1.0) - function.by_size(raw[-1])
-    return value / (value - total + (last + 1) * rest)
+    most = value - total + (last + 1) * rest
+    return value / most if most > 0 else 1.0  # rows that are all zero: every set has the value 0
 
 
 def bits_of_rows(engine: Engine, numbers: np.ndarray) -> list[np.ndarray]:

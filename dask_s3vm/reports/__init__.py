@@ -1,1 +1,1 @@
-"""Records of runs: the folder of a run (`record`), and its HTML page with plots (`page`)."""
+"""Records of runs: the folder of a run (`record`), its pictures, its HTML page, its model."""

@@ -15,15 +15,23 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dask_s3vm import _config
 from dask_s3vm._version import __version__
-from dask_s3vm.io.archive import write_atomically
-from dask_s3vm.reports.page import draw_run, save_figures
+from dask_s3vm.io.store import (
+    Url,
+    address,
+    check_writable,
+    exists,
+    join_url,
+    make_folder,
+    open_input,
+    replacing,
+)
+from dask_s3vm.reports.pictures import draw_run, save_figures
 
 FORMAT = "dask-s3vm-run"
 VERSION = 1
@@ -66,8 +74,8 @@ class RunRecord:
 
     Parameters
     ----------
-    directory : str or None
-        Folder to write to, created if needed; None: nothing is written.
+    directory : str, path or None
+        Path or URL of a folder, created if needed; None: nothing is written.
     config : str
         Text of a TOML file that repeats the run.
     say : callable
@@ -87,12 +95,12 @@ class RunRecord:
 
     def __init__(
         self,
-        directory: str | None,
+        directory: Url | None,
         config: str = "",
         say: Callable[[str], None] = print,
         describe: Callable[[BaseException | None], Ending] = ending_of,
     ) -> None:
-        self.directory = None if directory is None else Path(directory)
+        self.directory = None if directory is None else address(directory)
         self.facts: dict[str, Any] = {}
         self.history: list[dict[str, Any]] = []
         self.pictures: dict[str, Callable[..., Any]] = {}
@@ -103,7 +111,8 @@ class RunRecord:
 
     def __enter__(self) -> "RunRecord":
         if self.directory is not None:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            make_folder(self.directory)
+            check_writable(join_url(self.directory, "run.json"))
             self.facts |= {
                 "format": FORMAT,
                 "version": VERSION,
@@ -154,18 +163,18 @@ class RunRecord:
         except ImportError as error:
             self.note(f"no pictures: {error}")
             return
-        save_figures(figures, self.directory / "plots")
+        save_figures(figures, join_url(self.directory, "plots"))
 
     def _write_facts(self) -> None:
         self._write("run.json", to_json(self.facts))
 
     def _write(self, name: str, text: str) -> None:
         assert self.directory is not None, "there is a folder to write into"
-        with write_atomically(self.directory / name) as stream:
-            stream.write(text.encode())
+        with replacing(join_url(self.directory, name), "w") as stream:
+            stream.write(text)
 
 
-def read_record(directory: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
+def read_record(directory: Url) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
     """Read (facts, history, config) of a run from its folder.
 
     Raises
@@ -173,28 +182,32 @@ def read_record(directory: str | Path) -> tuple[dict[str, Any], list[dict[str, A
     ValueError
         If the folder holds no run, or files of another kind.
     """
-    folder = Path(directory)
-    if not (folder / "run.json").exists():
-        raise ValueError(f"{folder} holds no run: there is no run.json")
-    facts = _read_json(folder / "run.json")
+    run, rows, config = (
+        join_url(directory, name) for name in ("run.json", "history.json", "config.toml")
+    )
+    if not exists(run):
+        raise ValueError(f"{directory} holds no run: there is no run.json")
+    facts = _read_json(run)
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise ValueError(f"{folder / 'run.json'} is not a run: its format is not {FORMAT!r}")
+        raise ValueError(f"{run} is not a run: its format is not {FORMAT!r}")
     if facts.get("version") != VERSION:
-        raise ValueError(
-            f"{folder / 'run.json'} has version {facts.get('version')!r}, wanted {VERSION}"
-        )
-    history = _read_json(folder / "history.json") if (folder / "history.json").exists() else []
+        raise ValueError(f"{run} has version {facts.get('version')!r}, wanted {VERSION}")
+    history = _read_json(rows) if exists(rows) else []
     if not isinstance(history, list) or not all(isinstance(row, dict) for row in history):
-        raise ValueError(f"{folder / 'history.json'} is not a list of rows")
-    config = folder / "config.toml"
-    return facts, history, config.read_text() if config.exists() else ""
+        raise ValueError(f"{rows} is not a list of rows")
+    return facts, history, _read_text(config) if exists(config) else ""
 
 
-def _read_json(path: Path) -> Any:
+def _read_json(url: str) -> Any:
     try:
-        return json.loads(path.read_text())
+        return json.loads(_read_text(url))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
+        raise ValueError(f"{url} is not JSON: {error}") from None
+
+
+def _read_text(url: str) -> str:
+    with open_input(url, "r") as stream:
+        return str(stream.read())
 
 
 def to_json(value: Any) -> str:
@@ -218,7 +231,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(plain(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, float):

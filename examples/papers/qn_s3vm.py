@@ -74,7 +74,9 @@ def one_split(seed, X, y, sizes, grids_of, n_folds):
     found, chosen = {}, {}
     for method, grid in grids_of.items():
         began = time.perf_counter()
-        model = OURS[method](positive_ratio=ratio) if method in OURS else rival("SVM")
+        model = (
+            OURS[method](balance="paper", positive_ratio=ratio) if method in OURS else rival("SVM")
+        )
         if method == "DA" and n_folds < 5:  # the same objective: what was chosen for TSVMlin
             model.set_params(**chosen["TSVMlin"]).fit(rows, part)
         elif all(len(values) == 1 for values in grid.values()):
@@ -159,7 +161,9 @@ def ratio_split(seed, X, y, sizes, lam):
     labeled, unlabeled, test = three_way(y, sizes, seed)
     rows, part = training(X, y, labeled, unlabeled)
     ratios = float(y[labeled].mean()), float(y.mean())
-    models = [QNS3VM(lam, 1.0, positive_ratio=ratio).fit(rows, part) for ratio in ratios]
+    models = [
+        QNS3VM(lam, 1.0, balance="paper", positive_ratio=ratio).fit(rows, part) for ratio in ratios
+    ]
     return [100 * error(model, X[test], y[test]) for model in models]
 
 
@@ -196,7 +200,9 @@ def moons_split(seed, noise, sigmas, lams):
     svm_grid["estimator__C"] = [0.1, 1.0, 10.0, 100.0]
     svm, _ = by_test(rival("SVM", kernel="rbf"), svm_grid, *held)
     ratio = float(y.mean())
-    qn = QNS3VM(kernel="rbf", n_components=100, random_state=0, positive_ratio=ratio)
+    qn = QNS3VM(
+        kernel="rbf", n_components=100, random_state=0, balance="paper", positive_ratio=ratio
+    )
     grid = {"lam_unlabeled": [1.0, 0.1], "sigma": [f * s for f in sigmas], "lam": list(lams)}
     qn, _ = by_test(qn, grid, *held)
     models = {"LIBSVM": svm, "QN-S3VM": qn}
@@ -247,7 +253,7 @@ def share_split(seed, n_labeled, n_unlabeled, n_rows, n_features, lam):
     train = np.concatenate([first, train[~np.isin(train, first)]])
     used = train[: n_labeled + n_unlabeled]
     part = np.where(np.arange(len(used)) < n_labeled, y[used], -1)
-    models = L2SVM(lam), QNS3VM(lam, positive_ratio=0.5)
+    models = L2SVM(lam), QNS3VM(lam, balance="paper", positive_ratio=0.5)
     return [100 * error(model.fit(X[used], part), X[test], y[test]) for model in models]
 
 
@@ -274,7 +280,7 @@ def seconds_of(methods, X, part, ratio):
     """Return the seconds of a fit with lam = lam' = 1, the better of two: the first may compile."""
     found = {}
     for method in methods:
-        make = OURS[method](1.0, 1.0, positive_ratio=ratio)
+        make = OURS[method](1.0, 1.0, balance="paper", positive_ratio=ratio)
         found[method] = min(timed(make, X, part)[1] for _ in range(2))
     return found
 
@@ -329,7 +335,7 @@ def figure_7(args):
         found = seconds_of(OURS, rows, part, float(y.mean()))
         subset = QNS3VM(
             1.0, 1.0, kernel="poly", degree=1, coef0=0.0, gamma=1.0, n_components=r,
-            random_state=0, positive_ratio=float(y.mean()),
+            random_state=0, balance="paper", positive_ratio=float(y.mean()),
         )  # fmt: skip
         found[f"QN-S3VM, r={r}"] = timed(subset, rows, part)[1]
         for method, seconds in found.items():

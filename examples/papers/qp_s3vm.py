@@ -42,7 +42,7 @@ GRAPH_ROWS = 10_000
 
 def models(n_labels, C, cost, ratio, center):
     """One estimator per method; lam of the others is that of the same C."""
-    lam, more = 1.0 / (2.0 * C * n_labels), {"positive_ratio": ratio}
+    lam, more = 1.0 / (2.0 * C * n_labels), {"positive_ratio": ratio, "balance": "paper"}
     labels = {"C": C, "C_unlabeled": cost, "center": center, **more}
     return {
         "SVM": L2SVM(lam),

@@ -66,10 +66,12 @@ if __name__ == "__main__":
     with dask.config.set({"s3vm.local-bytes": "256 MiB"}):
         for workers in args.workers:
             model = S2RLSC(
+                lam=1.0,
                 n_restarts=args.restarts,
                 population=tuple(args.population),
                 sharded={"yes": True, "no": False}.get(args.sharded, "auto"),
                 dtype=args.dtype,
+                balance="paper",
                 positive_ratio=0.5,
                 random_state=0,
             )

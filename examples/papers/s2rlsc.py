@@ -51,6 +51,7 @@ def one_split(seed, X, y, sizes, is_realistic, plan):
     labeled, unlabeled, test = three_way(y, sizes, seed)
     rows, part = training(X, y, labeled, unlabeled)
     semi = S2RLSC(
+        balance="paper",
         positive_ratio=float(y[labeled].mean() if is_realistic else y.mean()),
         balance_tol=0.2 if is_realistic else 0.1,
         n_restarts=plan.restarts[0],
@@ -133,7 +134,7 @@ def moons_split(seed, sigmas, lams):
     costs = {"estimator__gamma": [0.5 / (f * s) ** 2 for f in sigmas], "estimator__C": list(lams)}
     kernel = {"kernel": "rbf", "n_components": None}
     search = {"balance_tol": 0.02, "n_restarts": 50, "population": (1, 1)}
-    semi = S2RLSC(positive_ratio=0.5, **search, **kernel, random_state=0)
+    semi = S2RLSC(balance="paper", positive_ratio=0.5, **search, **kernel, random_state=0)
     searches = {
         "RLSC": (RLSC(**kernel), widths),
         "LIBSVM": (rival("SVM", kernel="rbf"), costs),
@@ -174,7 +175,9 @@ def share_split(seed, make, n_labeled, n_unlabeled, n, d, lams, search):
     labeled, unlabeled, test = three_way(y, (n_labeled, n_unlabeled, n // 2), seed)
     rows, part = training(X, y, labeled, unlabeled)
     supervised = rlsc_path(rows[:n_labeled], part[:n_labeled], lams)
-    semi = s2rlsc_path(rows, part, lams, positive_ratio=float(y.mean()), **search, random_state=0)
+    semi = s2rlsc_path(
+        rows, part, lams, balance="paper", positive_ratio=float(y.mean()), **search, random_state=0
+    )
     return [
         100 * min(error(model, X[test], y[test]) for model in models)
         for models in (supervised, semi)
@@ -230,7 +233,8 @@ def basis_split(seed, X, y, sizes, r, restarts):
     labeled, unlabeled, test = three_way(y, sizes, seed)
     rows, part = training(X, y, labeled, unlabeled)
     model = S2RLSC(
-        1.0, 1.0, positive_ratio=float(y[labeled].mean()), balance_tol=0.2, n_components=r,
+        1.0, 1.0, balance="paper", positive_ratio=float(y[labeled].mean()),
+        balance_tol=0.2, n_components=r,
         n_restarts=restarts, population=(1, 1), **LANDMARKS,
     )  # fmt: skip
     return 100 * error(model.fit(rows, part), X[test], y[test])
@@ -279,7 +283,8 @@ def figure_10(args):
         labeled, unlabeled, test = three_way(y, (few, n - few, n), 0)
         rows, part = training(X, y, labeled, unlabeled)
         model = S2RLSC(
-            1.0, 1.0, positive_ratio=float(y[labeled].mean()), balance_tol=0.2, n_components=r,
+            1.0, 1.0, balance="paper", positive_ratio=float(y[labeled].mean()),
+            balance_tol=0.2, n_components=r,
             population=(1, 1), **LANDMARKS,
         )  # fmt: skip
         figure.add("seconds", "S2RLSC", n, [min(timed(model, rows, part)[1] for _ in range(2))])

@@ -46,7 +46,7 @@ def make(method, kernel, sigma, n_labels, ratio):
     ours = {"kernel": kernel}
     if sigma is not None:
         ours |= {"sigma": sigma, "n_components": 300, "random_state": 0}
-    semi = ours | {"positive_ratio": ratio}
+    semi = ours | {"positive_ratio": ratio, "balance": "paper"}
     makers = {
         "L2SVM": lambda: L2SVM(lam, **ours),
         "RLSC": lambda: RLSC(lam, **ours),

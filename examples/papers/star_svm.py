@@ -53,7 +53,9 @@ def labels_and_ranking(method, X, few, graph):
     """Labels of all rows, and scores to rank them by."""
     if method in ("STAR-SVM", "eq. (21) as printed"):
         weighting = "minority" if method == "STAR-SVM" else "printed"
-        model = STARSVM(1.0, 0.7, sigma=1.0, weighting=weighting).fit(X, few)
+        model = STARSVM(
+            1.0, 0.7, sigma=1.0, weighting=weighting, positive_ratio="labels", balance="paper"
+        ).fit(X, few)
         return model.transduction_, model.ranking_
     if method in ("GFHF", "LGC"):
         kind = LabelPropagation if method == "GFHF" else LabelSpreading

@@ -61,8 +61,8 @@ def measure(name, n_labels, share, weight, folder):
     truth = y[others]
     ratio = float(truth[truth >= 0].mean())
     models = {
-        "TSVM": TSVM(LAM, weight, positive_ratio=ratio),
-        "DA": DAS3VM(LAM, weight, positive_ratio=ratio),
+        "TSVM": TSVM(LAM, weight, balance="paper", positive_ratio=ratio),
+        "DA": DAS3VM(LAM, weight, balance="paper", positive_ratio=ratio),
         "SVM": L2SVM(LAM),
     }
     found = {}
@@ -162,9 +162,11 @@ def curve_split(seed, X, y, n_labels, weight, methods):
     rows, part = training(X, y, labeled, unlabeled)
     ratio = float(y.mean())
     makers = {
-        "DA": lambda: DAS3VM(LAM, weight, positive_ratio=ratio),
-        "TSVM(S=1)": lambda: TSVM(LAM, weight, positive_ratio=ratio, max_switches=1),
-        "TSVM(S=max)": lambda: TSVM(LAM, weight, positive_ratio=ratio),
+        "DA": lambda: DAS3VM(LAM, weight, balance="paper", positive_ratio=ratio),
+        "TSVM(S=1)": lambda: TSVM(
+            LAM, weight, balance="paper", positive_ratio=ratio, max_switches=1
+        ),
+        "TSVM(S=max)": lambda: TSVM(LAM, weight, balance="paper", positive_ratio=ratio),
         "SVM": lambda: L2SVM(LAM),
     }
     found = {}

@@ -18,7 +18,7 @@ FITS = {
     ),
     "da": lambda **more: s3.DAS3VM(lam=1e-2, positive_ratio=0.5, **more),
     "da, one side": lambda **more: s3.DAS3VM(
-        lam=1e-2, positive_ratio=1.0, threshold="ratio", **more
+        lam=1e-2, positive_ratio=1.0, balance="predictions", **more
     ),
     "qn": lambda **more: s3.QNS3VM(lam=1e-2, positive_ratio=0.5, **more),
     "s2rlsc": lambda **more: s3.S2RLSC(n_restarts=6, random_state=0, **more),

@@ -64,30 +64,22 @@ def test_progress_goes_to_standard_error(text, tmp_path):
     assert convert(text, tmp_path / "b.arrow", "--quiet").stderr == ""
 
 
-def test_an_interrupted_conversion_resumes(text, tmp_path, monkeypatch):
-    from dask_s3vm.io.arrow_write import ArrowParts
+def test_an_interrupted_conversion_leaves_nothing(text, tmp_path, monkeypatch):
+    from dask_s3vm.io.writers import ArrowFormat
 
-    own, count = ArrowParts.write, []
+    own, count = ArrowFormat.encode, []
 
-    def write(self, *args):
+    def encode(self, *args):
         count.append(1)
         if len(count) == 4:
             raise KeyboardInterrupt
         return own(self, *args)
 
-    monkeypatch.setattr(ArrowParts, "write", write)
-    args = (text, tmp_path / "a.arrow", "--blocksize", "2 kB")
+    monkeypatch.setattr(ArrowFormat, "encode", encode)
     with dask.config.set(scheduler="synchronous"):
-        done = convert(*args)
-        assert done.exit_code == 1  # 75 after a signal
-        assert f"finished parts are saved in {tmp_path}/.a.arrow.partial" in done.stderr
-        assert not (tmp_path / "a.arrow").exists()
-        done = convert(*args)
-    assert done.exit_code == 0, done.output
-    total = read_data(text, blocksize="2 kB")[0].numblocks[0]
-    assert f"3 of {total} parts are already written" in done.stderr
-    assert len(count) == total + 1
-    assert names(tmp_path) == ["a.arrow", "rows.svm"]
+        done = convert(text, tmp_path / "a.arrow", "--blocksize", "2 kB")
+    assert done.exit_code == 1  # 130 after a signal
+    assert names(tmp_path) == ["rows.svm"]
 
 
 GOOD = b"1 1:1 3:2\n-1 2:0.5\n"

@@ -13,7 +13,7 @@ from running import run
 
 from dask_s3vm import load_model
 from dask_s3vm.cli.report import pictures_of
-from dask_s3vm.reports.page import MOST_ROWS, make_page
+from dask_s3vm.reports.page import MOST_ROWS, PICTURES, make_page
 from dask_s3vm.reports.record import RunRecord, plain, read_record, to_csv
 
 HOSTILE = "<script>alert(1)</script>&\"'<img src=http://example.com/x onerror=alert(2)>"
@@ -28,7 +28,7 @@ def directory(g2c_file, tmp_path_factory):
         0, "--model", folder / "m.npz", "--report", folder / "report",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "no dask-performance.html" in done.output
+    assert "dask-performance" not in done.output
     return folder / "report"
 
 
@@ -57,6 +57,58 @@ def test_the_folder_holds_history_facts_and_pictures(directory, g2c):
     drawn = {path.name for path in (directory / "plots").iterdir()}
     names = ("objective", "annealing", "switches", "outputs")
     assert drawn == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
+
+
+def test_shares_and_weights_are_on_record_and_on_the_page(directory, g2c, tmp_path):
+    X, _, few = g2c
+    model = load_model(directory.parent / "m.npz")
+    facts, _, _ = read_record(directory)
+    predicted = np.mean(model.predict(X[few == -1]) == 1)
+    (zero, one) = facts["shares"]
+    assert (one["class"], one["expected"]) == (1, 0.5)
+    assert one["predicted"] == pytest.approx(predicted)
+    assert zero["predicted"] == pytest.approx(1 - predicted)
+    strongest = facts["model"]["weights"][0]
+    place = int(np.argmax(np.abs(model.coef_[0])))
+    assert strongest["feature"] == f"column {place}"
+    assert strongest["weight"] == model.coef_[0, place]
+    assert run("report", directory, "-o", tmp_path / "page.html").exit_code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "Shares of the classes" in page
+    assert "Strongest weights" in page
+    assert f"column {place}" in page
+    assert "np." not in page
+
+
+def test_every_picture_has_a_sentence(directory, tmp_path):
+    assert run("report", directory, "-o", tmp_path / "page.html").exit_code == 0
+    page = (tmp_path / "page.html").read_text()
+    for name in ("objective", "annealing", "switches", "outputs"):
+        title, about = PICTURES[name]
+        assert f"<figcaption>{title}</figcaption>" in page
+        assert f"<p>{about}</p>" in page
+        assert about.endswith(".")
+
+
+def test_reports_predictions_and_configs_have_urls(g2c_file):
+    import fsspec
+
+    store = fsspec.filesystem("memory")
+    config = f'data = "{g2c_file}"\nlam = 0.01\npositive-ratio = 0.5\n'
+    store.pipe("/job/run.toml", config.encode())
+    done = run("train", "--config", "memory://job/run.toml", "--report", "memory://job/out",
+               "--model", "memory://job/m.npz", "--predict-unlabeled", "memory://job/f.csv",
+               "--quiet")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert store.cat("/job/f.csv").startswith(b"row,label,decision")
+    done = run("predict", "memory://job/m.npz", g2c_file, "--output", "memory://job/labels.txt")
+    assert done.exit_code == 0, done.output
+    assert len(store.cat("/job/labels.txt").split()) == 300
+    assert run("report", "memory://job/out").exit_code == 0
+    assert b"Objective over time" in store.cat("/job/out/report.html")
+    done = run("train", g2c_file, "--model", "nowhere://m.npz")
+    assert done.exit_code == 2
+    assert "nowhere://m.npz" in done.output
 
 
 def test_the_config_in_the_folder_repeats_the_run(directory, tmp_path):

@@ -59,7 +59,6 @@ def test_train(data, tmp_path, method, more, kind, params):
         ("qp", ["--lam", 1]),
         ("qp", ["--sharded", "no"]),
         ("sqp", ["--restarts", 2]),
-        ("sqp", ["--seed", 2]),
         ("l2svm", ["--C", 2]),
         ("tsvm", ["--no-center"]),
     ],

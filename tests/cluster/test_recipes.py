@@ -100,7 +100,7 @@ def test_a_slurm_job_ends_with_the_local_result(text_file, tmp_path):
     # fmt: off
     command = ["sbatch", "--wait", "--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1",
                "--mem=2G", "--time=5", CLUSTER / "slurm" / "train.sbatch", text_file,
-               "--blocksize", "4 kB", "--model", tmp_path / "slurm", "--json"]
+               "--method", "l2svm", "--blocksize", "4 kB", "--model", tmp_path / "slurm", "--json"]
     # fmt: on
     settings = {"DASK_S3VM__LOCAL_BYTES": "0", "DASK_S3VM__SHARD_BYTES": "8192"}
     done = subprocess.run(
@@ -115,7 +115,7 @@ def test_a_slurm_job_ends_with_the_local_result(text_file, tmp_path):
     assert done.returncode == 0, done.stderr + log
     assert list(tmp_path.glob("s3vm-run-*")) == []
     with dask.config.set({"s3vm.shard-bytes": 8192}):
-        words = ["train", str(text_file), "--nworkers", "0", "--blocksize", "4 kB"]
+        words = ["train", str(text_file), "--method", "l2svm", "--blocksize", "4 kB"]
         here = CliRunner().invoke(main, [*words, "--model", str(tmp_path / "here")])
     assert here.exit_code == 0, here.output
     assert same_model(tmp_path / "slurm", tmp_path / "here")

@@ -68,13 +68,24 @@ def test_training_over_tls_ends_with_the_local_result(
     folder = processes.folder
     blocks = ["--blocksize", "4 kB", "--json"]
     done = processes.run(
-        "train", text_file, "--scheduler", scheduler, *ours, *blocks, "--model", folder / "tls"
+        "train",
+        text_file,
+        "--method",
+        "l2svm",
+        "--scheduler",
+        scheduler,
+        *ours,
+        *blocks,
+        "--model",
+        folder / "tls",
     )
     assert done.returncode == 0, done.stderr
     (folder / "client.log").write_text(done.stderr)
     assert json.loads(done.stdout)["termination"] == "converged"
     with dask.config.set({"s3vm.shard-bytes": SMALL["DASK_S3VM__SHARD_BYTES"]}):
-        done = run_here("train", text_file, "--nworkers", 0, *blocks, "--model", folder / "here")
+        done = run_here(
+            "train", text_file, "--method", "l2svm", *blocks, "--model", folder / "here"
+        )
     assert done.exit_code == 0, done.output
     assert same_model(folder / "tls", folder / "here")
 
@@ -84,7 +95,7 @@ def test_the_configuration_does_as_well_as_options(processes, scheduler, certifi
     with dask.config.set(dask.config.merge(dask.config.config, *written)):
         done = run_here("info", "--scheduler-file", processes.folder / "scheduler.json", "--json")
     assert done.exit_code == 0, done.output
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = json.loads(done.stdout)["parts"]
     assert [row["role"] for row in rows] == ["client", "scheduler", "worker", "worker"]
     assert {row["tls"] for row in rows[1:]} == {"yes"}
     assert {row["threads"] for row in rows[2:]} == {1}
@@ -137,7 +148,7 @@ def test_no_secret_is_told(processes, scheduler, certificates):
 
 
 def test_a_local_cluster_can_have_tls_too(certificates, text_file, tmp_path):
-    own = ["--nworkers", 1, "--nthreads", 1, "--json", "--model", tmp_path / "model"]
+    own = ["--method", "l2svm", "--nworkers", 1, "--json", "--model", tmp_path / "model"]
     done = run_here("train", text_file, *own, *tls(certificates / "ours", "worker"))
     assert done.exit_code == 0, done.output
     done = run_here("train", text_file, *own, *tls(certificates / "ours", "client"))

@@ -114,7 +114,7 @@ def test_wrong_arguments(y, n_labeled, kwargs, message):
 
 
 def test_wrong_types():
-    with pytest.raises(TypeError, match="y must hold integers or floating-point numbers, got bool"):
+    with pytest.raises(TypeError, match="y must hold numbers or strings, got bool"):
         hide_labels([True, False], 2)
     with pytest.raises(TypeError, match=r"n_labeled must be a positive integer, got 1\.5"):
         hide_labels([0, 1], 1.5)

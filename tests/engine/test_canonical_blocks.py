@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dask_s3vm.engine.blocks import (
-    as_labels,
     as_weights,
     canonical_rows,
     make_block,
@@ -18,6 +17,7 @@ from dask_s3vm.engine.blocks import (
     stack_rows,
 )
 from dask_s3vm.kernels.rows import CSR
+from dask_s3vm.labels import as_labels
 
 RNG = np.random.default_rng(3)
 WHOLE = RNG.integers(-3, 4, size=(12, 7)) * (RNG.random((12, 7)) < 0.4)
@@ -285,16 +285,17 @@ def test_columns_of_another_length_are_refused_by_name(name):
         make_block(REAL, **columns)
 
 
-@pytest.mark.parametrize("bad", [[0.0, np.nan], [0.0, np.inf], [0, 1j], [[0], [1]]])
+@pytest.mark.parametrize("bad", [[0.0, 0.5], [0.0, np.inf], [0, 1j], [[0], [1]]])
 def test_labels_that_are_no_labels_are_refused(bad):
     with pytest.raises((ValueError, TypeError), match="y"):
         as_labels(bad)
 
 
 @pytest.mark.parametrize("missing", [None, np.nan])
-def test_missing_labels_among_objects_are_refused(missing):
-    with pytest.raises((ValueError, TypeError), match="y"):
-        as_labels(np.array(["a", "b", missing], dtype=object))
+def test_missing_labels_among_objects_are_empty_words(missing):
+    assert as_labels(np.array(["a", "b", missing], dtype=object)).tolist() == ["a", "b", ""]
+    with pytest.raises(ValueError, match=r"y has 1\.5 of type float"):
+        as_labels(np.array(["a", "b", 1.5], dtype=object))
 
 
 @pytest.mark.parametrize(

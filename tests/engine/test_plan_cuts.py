@@ -121,7 +121,8 @@ def test_shard_count_stays_within_its_limits(cost, d, shard_bytes):
         assert plan.shard_count(cost, 0, shard_bytes) == max(fewest, -(-cost // target))
 
 
-def test_columns_are_ordered_by_frequency_and_only_where_it_pays():
+def test_columns_are_ordered_by_frequency_and_only_where_it_pays(monkeypatch):
+    monkeypatch.setattr(plan, "MAX_ENTRIES_TO_DROP", 0)
     X = rows_of([3, 2, 1, 1], 5000)
     X.indices = 4999 - X.indices
     block = make_block(X)
@@ -137,6 +138,7 @@ def test_columns_are_ordered_by_frequency_and_only_where_it_pays():
 
 def test_column_frequencies_come_from_the_first_rows_whatever_the_chunks(monkeypatch):
     monkeypatch.setattr(plan, "ROWS_TO_COUNT", 25)
+    monkeypatch.setattr(plan, "MAX_ENTRIES_TO_DROP", 0)
     rng = np.random.default_rng(0)
     X = sp.csr_array((rng.random((60, 5000)) < 0.01).astype(float))
     orders = []
@@ -154,7 +156,7 @@ def test_column_frequencies_come_from_the_first_rows_whatever_the_chunks(monkeyp
 
 
 def test_columns_that_do_not_occur_get_no_number():
-    X = rows_of([3, 2, 1], plan.MIN_COLUMNS_TO_DROP)
+    X = rows_of([3, 2, 1], 70_000)
     X.indices = 60_000 + 7 * X.indices
     blocks = [make_block(X[:1]), make_block(X[1:])]
     facts = [plan.facts_of(block) for block in blocks]
@@ -172,6 +174,6 @@ def test_columns_that_do_not_occur_get_no_number():
 
 
 def test_data_without_entries_keeps_a_column():
-    block = make_block(sp.csr_array((5, plan.MIN_COLUMNS_TO_DROP)))
+    block = make_block(sp.csr_array((5, plan.MIN_COLUMNS_TO_ORDER)))
     order = plan.column_order([plan.facts_of(block)], lambda head: plan.count_columns(block, 5))
     assert len(order) == 1

@@ -45,10 +45,12 @@ def test_string_labels_have_a_string_mark(partly, kind):
     assert set(model.predict(X)) <= set(names.astype(kind))
 
 
-def test_the_default_mark_works_for_strings_too(partly):
+def test_a_number_marks_strings_too(partly):
     X, y, on = partly
-    model = fit(X, np.where(on, y, -1).astype(str))
-    assert model.classes_.tolist() == ["0", "1"]
+    numbers = np.where(on, y, -1).astype(str)
+    assert fit(X, numbers, unlabeled=-1).classes_.tolist() == ["0", "1"]
+    with pytest.raises(ValueError, match='pass unlabeled="-1"'):
+        fit(X, numbers)
 
 
 def test_strings_of_different_lengths_in_different_chunks(partly):

@@ -225,7 +225,8 @@ def test_levels_of_tsvm_are_counted_as_the_method_does(rows, told):
         assert done == (None if number == len(walked) else (number - 1) / len(walked))
         met.append(number)
 
-    TSVM(1e-2, 0.5, verbose=True, callbacks=compare).fit(X, np.minimum(y, 1))
+    model = TSVM(1e-2, 0.5, positive_ratio="labels", verbose=True, callbacks=compare)
+    model.fit(X, np.minimum(y, 1))
     assert met == sorted(met)
     assert met[-1] == len(walked)
     steps = np.diff(np.unique(met))
@@ -264,7 +265,7 @@ def test_every_method_has_its_words(kind, rows, capfd):
     X, y = rows
     model = kind(verbose=True)
     if kind is not RLSC and kind is not L2SVM:
-        model.set_params(positive_ratio=None)
+        model.set_params(positive_ratio="labels")
     model.fit(X, y)
     lines = capfd.readouterr().err.splitlines()
     assert 1 <= len(lines) <= 3

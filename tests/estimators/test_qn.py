@@ -16,9 +16,9 @@ from dask_s3vm.exceptions import RatioWarning
 pytestmark = quiet
 
 OFFSETS = {
-    "balanced": {},
-    "free": {"offset": "free"},
-    "none": {"fit_intercept": False},
+    "balanced": {"balance": "paper"},
+    "free": {"offset": "free", "balance": "paper"},
+    "none": {"fit_intercept": False, "balance": "paper"},
 }
 offsets = pytest.mark.parametrize("offset", OFFSETS)
 
@@ -81,7 +81,7 @@ def test_centering_of_sparse_rows_is_that_of_dense_rows(small):
     X, _, y = small
     thin = np.where(np.abs(X) < 0.7, 0.0, X + 1.0)
     centered = thin - thin[y < 0].mean(axis=0)
-    params = {"positive_ratio": 0.4, "tol": 1e-11}
+    params = {"positive_ratio": 0.4, "tol": 1e-11, "balance": "paper"}
     model = QNS3VM(0.01, **params).fit(sp.csr_array(thin), y)
     wanted = QNS3VM(0.01, **params).fit(centered, y)
     assert model.objective_ == pytest.approx(wanted.objective_, rel=1e-9)
@@ -144,7 +144,8 @@ def test_weight_zero_of_unlabeled_rows_leaves_the_labeled_ones(small):
 def test_history_has_a_row_per_evaluation(small):
     X, _, y = small
     seen = []
-    model = QNS3VM(0.01, 0.5, positive_ratio=0.5, callbacks=seen.append).fit(X, y)
+    params = {"positive_ratio": 0.5, "balance": "paper"}
+    model = QNS3VM(0.01, 0.5, callbacks=seen.append, **params).fit(X, y)
     assert seen == model.history_
     names = {
         "class", "stage", "lam_unlabeled", "evaluation", "objective", "gradient_norm", "seconds",
@@ -162,7 +163,7 @@ def test_history_has_a_row_per_evaluation(small):
 
 def test_each_stage_begins_where_the_last_one_ended(small):
     X, _, y = small
-    model = QNS3VM(0.01, 0.5, positive_ratio=0.5).fit(X, y)
+    model = QNS3VM(0.01, 0.5, positive_ratio=0.5, balance="paper").fit(X, y)
     rows = [[r for r in model.history_ if r["stage"] == k] for k in range(7)]
     for before, after in itertools.pairwise(rows):
         # the new weight adds at most its rise times a loss of at most 1
@@ -205,7 +206,7 @@ def test_a_free_offset_without_intercept_is_refused(small):
 
 def test_a_fit_can_go_on_from_the_last(small):
     X, _, y = small
-    params = {"positive_ratio": 0.5, "tol": 1e-9, "offset": "free"}
+    params = {"positive_ratio": 0.5, "tol": 1e-9, "offset": "free", "balance": "paper"}
     model = QNS3VM(0.01, warm_start=True, **params).fit(X, y)
     first = model.objective_
     model.set_params(annealing=(1.0,)).fit(X, y)
@@ -246,7 +247,8 @@ def test_a_share_of_labels_that_is_off_is_made_up_for_by_a_given_ratio():
     X, truth, _ = clusters(300, gap=4.0, seed=2)
     keep = np.append(np.flatnonzero(truth == 0)[:16], np.flatnonzero(truth == 1)[:4])
     y = np.where(np.isin(np.arange(300), keep), truth, -1)
-    by_labels, given = QNS3VM(0.1).fit(X, y), QNS3VM(0.1, positive_ratio=0.5).fit(X, y)
+    by_labels = QNS3VM(0.1, positive_ratio="labels").fit(X, y)
+    given = QNS3VM(0.1, positive_ratio=0.5).fit(X, y)
     assert by_labels.positive_ratio_ == pytest.approx(0.2)
     error = [(model.predict(X) != truth).mean() for model in (by_labels, given)]
     assert error[1] < 0.05

@@ -66,7 +66,7 @@ def test_moons_are_told_apart_with_five_labels():
         X, y = dask.compute(*make_moons(400, random_state=seed))
         few = hide_labels(y[:200], 5, random_state=seed)
         shared = {"kernel": "rbf", "sigma": 0.3, "n_components": None}
-        models = L2SVM(0.01, **shared), QNS3VM(0.01, positive_ratio=0.5, **shared)
+        models = L2SVM(0.01, **shared), QNS3VM(0.01, positive_ratio=0.5, balance="paper", **shared)
         errors.append(
             [(model.fit(X[:200], few).predict(X[200:]) != y[200:]).mean() for model in models]
         )
@@ -92,7 +92,7 @@ def test_errors_on_gaussian_clusters_are_those_of_the_paper(make, n_labeled, mea
         order = np.random.default_rng(seed).permutation(500)
         train, test = order[:250], order[250:]
         few = hide_labels(y[train], n_labeled, random_state=seed)
-        model = QNS3VM(2.0**3, 1.0, positive_ratio=0.5).fit(X[train], few)
+        model = QNS3VM(2.0**3, 1.0, positive_ratio=0.5, balance="paper").fit(X[train], few)
         errors.append(100 * (model.predict(X[test]) != y[test]).mean())
     assert np.mean(errors) <= mean + spread
 
@@ -126,9 +126,9 @@ def test_the_objective_is_that_of_the_authors_program(data_dir, name):
             (held["data"], held["indices"], held["indptr"]), shape=tuple(held["shape"])
         )
         truth, known = (held["y"] > 0).astype(int), held[f"lab_{theirs['l']}"] > 0
-    model = QNS3VM(
-        theirs["lam"], theirs["lam_unlabeled"], positive_ratio=0.5 * (1 + theirs["offset"])
-    ).fit(X, np.where(known, truth, -1))
+    ratio = {"positive_ratio": 0.5 * (1 + theirs["offset"]), "balance": "paper"}
+    model = QNS3VM(theirs["lam"], theirs["lam_unlabeled"], **ratio)
+    model.fit(X, np.where(known, truth, -1))
     assert model.objective_ <= 1.002 * theirs["objective"]
     error = (model.predict(X) != truth)[~known].mean()
     assert error <= theirs["error_unlabeled"] + 0.01

@@ -124,7 +124,7 @@ def test_history_goes_down_and_to_the_callbacks(small):
 
 def test_what_greedy_reached_is_told(small):
     X, _, y = small
-    model = SubmodularS3VM(1.0, 0.5).fit(X, y)
+    model = SubmodularS3VM(1.0, 0.5, positive_ratio=0.5).fit(X, y)
     assert 1 - 1 / np.e <= model.proven_share_ <= 1.0
     assert model.sharded_ is False
     row = model.history_[0]

@@ -44,9 +44,8 @@ def test_objective_and_error_against_svmlin(reference, kind, name, n_labels):
     method = "tsvm" if kind is TSVM else "da"
     figures = json.loads((reference / "svmlin.json").read_text())[f"{name} l={n_labels} {method}"]
     X, y, truth, hidden = load(reference, name, n_labels)
-    model = kind(
-        figures["lam"], figures["lam_unlabeled"], positive_ratio=figures["positive_ratio"]
-    ).fit(X, y)
+    ratio = {"positive_ratio": figures["positive_ratio"], "balance": "paper"}
+    model = kind(figures["lam"], figures["lam_unlabeled"], **ratio).fit(X, y)
     assert model.objective_ <= 1.001 * figures["objective"]
     error = np.mean(model.predict(X)[hidden] != truth[hidden])
     # 20 rows: what two local minima of one problem differ by

@@ -50,7 +50,7 @@ def test_labels_of_text_are_better_than_the_supervised_ones():
     X, y = dask.compute(X, y, scheduler="synchronous")
     few = hide_labels(y, 40, random_state=2)
     hidden = few == -1
-    model = STARSVM(kernel="linear", confidence=0.9, min_share=0.02).fit(X, few)
+    model = STARSVM(kernel="linear", confidence=0.9, min_share=0.02, balance="paper").fit(X, few)
     error = (model.transduction_ != y)[hidden].mean()
     supervised = (L2SVM().fit(X, few).predict(X) != y)[hidden].mean()
     assert error < 0.8 * supervised
@@ -146,7 +146,7 @@ def test_the_model_is_the_expansion_over_support_vectors(small):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_both_solvers_find_the_same(small, kernel):
     X, _, y = small
-    params = {"kernel": kernel, "tol": 1e-9, "n_components": None}
+    params = {"kernel": kernel, "tol": 1e-9, "n_components": None, "positive_ratio": 0.5}
     params |= {"sigma": 2.0} if kernel == "rbf" else {}
     # a stage is left at 1e-2 on shards; a large share makes labels depend on that but little
     exact = STARSVM(sharded=False, min_share=1.0, **params).fit(X, y)
@@ -304,7 +304,7 @@ def test_empty_rows_have_output_zero_and_get_a_label():
     X[40:] = 0.0
     y[40:] = -1
     for sharded in (False, True):
-        model = STARSVM(kernel="linear", sharded=sharded).fit(sp.csr_array(X), y)
+        model = STARSVM(kernel="linear", sharded=sharded, balance="paper").fit(sp.csr_array(X), y)
         assert (model.labeled_iter_ >= 0).all()
         assert (model.transduction_[40:] == 0).all()
 
@@ -313,7 +313,7 @@ def test_one_unlabeled_row_and_limits(small):
     X, truth, y = small
     few = truth.copy()
     few[5] = -1
-    model = STARSVM(sigma=1.0).fit(X, few)
+    model = STARSVM(sigma=1.0, unlabeled=-1).fit(X, few)
     assert model.labeled_iter_[5] == 1
     short = STARSVM(sigma=1.0, max_stages=2).fit(X, y)
     assert short.n_iter_ == 2

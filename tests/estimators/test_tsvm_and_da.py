@@ -86,7 +86,8 @@ def test_the_objective_is_that_of_the_formula(kind, small, weighted, rng):
     X, _, y = small
     weight = rng.uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
     callbacks = Limit() if weighted else None
-    model = kind(0.01, 0.7, positive_ratio=0.5, callbacks=callbacks).fit(X, y, weight)
+    params = {"positive_ratio": 0.5, "balance": "paper", "callbacks": callbacks}
+    model = kind(0.01, 0.7, **params).fit(X, y, weight)
     o, lab = model.decision_function(X), y >= 0
     known = np.maximum(0, 1 - (2 * y - 1) * o)[lab] ** 2
     free = np.maximum(0, 1 - np.abs(o))[~lab] ** 2
@@ -112,11 +113,11 @@ class Limit:
 
 
 @both
-@pytest.mark.parametrize("threshold", ["zero", "ratio"])
-def test_unlabeled_rows_that_do_not_count_leave_the_supervised_svm(kind, small, threshold):
+@pytest.mark.parametrize("balance", ["paper", "predictions"])
+def test_unlabeled_rows_that_do_not_count_leave_the_supervised_svm(kind, small, balance):
     X, _, y = small
     params = {"class_weight": {0: 2.0}, "tol": 1e-9}
-    model = kind(0.01, 0.0, threshold=threshold, **params).fit(X, y)
+    model = kind(0.01, 0.0, balance=balance, **params).fit(X, y)
     wanted = L2SVM(0.01, **params).fit(X, y)
     assert_identical(model, wanted)
     assert np.array_equal(model.transduction_, np.where(y >= 0, y, wanted.predict(X)))
@@ -149,13 +150,13 @@ def test_unlabeled_rows_of_weight_zero_are_none(kind, small):
 
 
 @each
-@pytest.mark.parametrize("ratio", [None, 0.0, 0.4, 0.6, 1.0])
-@pytest.mark.parametrize("threshold", ["zero", "ratio"])
-def test_one_unlabeled_row(kind, ratio, threshold):
+@pytest.mark.parametrize("ratio", ["auto", 0.0, 0.4, 0.6, 1.0])
+@pytest.mark.parametrize("balance", ["paper", "predictions"])
+def test_one_unlabeled_row(kind, ratio, balance):
     X, truth, _ = clusters(20)
     y = truth.copy()
     y[7] = -1
-    model = kind(0.1, positive_ratio=ratio, threshold=threshold).fit(X, y)
+    model = kind(0.1, positive_ratio=ratio, balance=balance, unlabeled=-1).fit(X, y)
     assert np.isfinite(model.coef_).all()
     assert model.transduction_.shape == (20,)
 
@@ -176,17 +177,17 @@ def test_duplicate_and_empty_rows(kind):
     X[15:20] = 0.0
     y[15:] = -1
     for rows in (X, sp.csr_array(X)):
-        model = kind(0.01, positive_ratio=0.5, threshold="ratio").fit(rows, y)
+        model = kind(0.01, positive_ratio=0.5, balance="predictions").fit(rows, y)
         assert np.isfinite(model.coef_).all()
 
 
 @each
-@pytest.mark.parametrize("threshold", ["zero", "ratio"])
-def test_outputs_that_are_all_tied(kind, threshold):
+@pytest.mark.parametrize("balance", ["paper", "predictions"])
+def test_outputs_that_are_all_tied(kind, balance):
     X = np.ones((50, 2))
     X[:2] = [[1.0, 2.0], [2.0, 1.0]]
     y = np.append([0, 1], np.full(48, -1))
-    model = kind(0.1, positive_ratio=0.5, threshold=threshold).fit(X, y)
+    model = kind(0.1, positive_ratio=0.5, balance=balance).fit(X, y)
     assert np.isfinite(model.coef_).all()
     assert len(set(model.transduction_[2:])) == 1
 
@@ -227,14 +228,14 @@ def test_weights_of_all_rows_are_repetitions_for_annealing(small, rng):
 
 
 @each
-@pytest.mark.parametrize("threshold", ["zero", "ratio"])
-def test_unlabeled_rows_of_weight_zero_count_for_nothing(kind, threshold):
+@pytest.mark.parametrize("balance", ["paper", "predictions"])
+def test_unlabeled_rows_of_weight_zero_count_for_nothing(kind, balance):
     X, _, y = clusters(160)
     weight = np.ones(160)
     # all on one side: where they counted, the others would have to be negative
     out = np.flatnonzero((y < 0) & (X[:, 0] > 0.5))[:40]
     weight[out] = 0.0
-    params = {"positive_ratio": 0.5, "tol": 1e-10, "threshold": threshold, "callbacks": Limit()}
+    params = {"positive_ratio": 0.5, "tol": 1e-10, "balance": balance, "callbacks": Limit()}
     weighted = kind(0.01, **params).fit(X, y, weight)
     left = kind(0.01, **params).fit(X[weight > 0], y[weight > 0])
     np.testing.assert_allclose(weighted.coef_, left.coef_, atol=1e-3)

@@ -28,14 +28,15 @@ def triple():
 @each
 def test_more_classes_are_one_vs_rest(kind, triple):
     X, truth, y = triple
-    model = kind(0.01, tol=1e-10).fit(X, y)
+    params = {"tol": 1e-10, "positive_ratio": "labels"}
+    model = kind(0.01, **params).fit(X, y)
     assert model.coef_.shape == (3, 5)
     assert model.objective_.shape == (3,)
     np.testing.assert_allclose(model.positive_ratio_, [1 / 3] * 3)
     assert {row["class"] for row in model.history_} == {0, 1, 2}
     assert (model.transduction_ == truth).mean() > 0.9
     for k in range(3):
-        alone = kind(0.01, tol=1e-10).fit(X, np.where(y < 0, -1, (y == k).astype(int)))
+        alone = kind(0.01, **params).fit(X, np.where(y < 0, -1, (y == k).astype(int)))
         np.testing.assert_allclose(model.coef_[k], alone.coef_[0], atol=1e-6)
         assert model.objective_[k] == pytest.approx(alone.objective_, rel=1e-8)
 
@@ -52,9 +53,10 @@ def test_the_ratio_is_that_of_the_labeled_rows(kind, small, rng):
     X, _, y = small
     y = y.copy()
     y[np.flatnonzero(y == 0)[0]] = -1
-    assert kind(0.01).fit(X, y).positive_ratio_ == pytest.approx(5 / 9)
+    model = kind(0.01, positive_ratio="labels")
+    assert model.fit(X, y).positive_ratio_ == pytest.approx(5 / 9)
     weight = np.where(y == 1, 2.0, 1.0)
-    assert kind(0.01).fit(X, y, weight).positive_ratio_ == pytest.approx(10 / 14)
+    assert model.fit(X, y, weight).positive_ratio_ == pytest.approx(10 / 14)
 
 
 @each
@@ -93,24 +95,30 @@ def test_bad_ratios_are_refused(kind, small, bad):
 
 @each
 @pytest.mark.parametrize("ratio", [0.0, 0.13, 0.5, 0.8, 1.0])
-@pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_ratio_threshold_gives_the_wanted_number(kind, ratio, fit_intercept, seed):
+def test_predictions_agree_with_the_ratio(kind, ratio, seed):
     X, _, y = clusters(150, 20, seed=seed)
-    model = kind(0.01, positive_ratio=ratio, threshold="ratio", fit_intercept=fit_intercept)
-    model.fit(X, y)
-    wanted = int(np.floor(ratio * 130 + 0.5))
-    assert (model.predict(X)[y < 0] == 1).sum() == wanted
-    assert (model.transduction_[y < 0] == 1).sum() == wanted
+    model = kind(0.01, positive_ratio=ratio).fit(X, y)
+    low, high = model.positive_ratio_interval_
+    for labels in (model.predict(X), model.transduction_):
+        n = (labels[y < 0] == 1).sum()
+        assert min(np.ceil(low * 130), ratio * 130 - 0.5) <= n <= max(high, ratio) * 130 + 0.5
 
 
 @each
-def test_the_ratio_threshold_moves_nothing_but_the_bias(kind, small):
-    X, _, y = small
-    a, b = (kind(0.01, positive_ratio=0.4, threshold=t).fit(X, y) for t in ("zero", "ratio"))
-    assert np.array_equal(a.coef_, b.coef_)
-    assert a.objective_ == b.objective_
-    assert not np.array_equal(a.intercept_, b.intercept_)
+def test_without_a_bias_none_is_moved(kind):
+    X, _, y = clusters(150, 20)
+    params = {"positive_ratio": 0.8, "fit_intercept": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = kind(0.01, **params).fit(X, y)
+    assert model.intercept_.tolist() == [0.0]
+
+
+@each
+def test_old_names_are_refused_with_the_new_one(kind):
+    with pytest.raises(TypeError, match="it is called 'balance' now, with 'predictions' for"):
+        kind(threshold="ratio")
 
 
 @both
@@ -121,11 +129,13 @@ def test_a_collapse_is_told(kind):
     X[:2] = [[-1.0, 0.0], [1.0, 0.0]]
     y = np.append([0, 1], np.full(298, -1))
     with pytest.warns(UserWarning, match="may have collapsed") as caught:
-        kind(1.0, 0.01, positive_ratio=0.5).fit(X, y)
+        kind(1.0, 0.01, positive_ratio=0.5, balance="paper").fit(X, y)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        kind(1.0, 0.01, positive_ratio=0.5, threshold="ratio").fit(X, y)
+        model = kind(1.0, 0.01, positive_ratio=0.5).fit(X, y)
+    low, high = model.positive_ratio_interval_
+    assert low <= (model.predict(X)[2:] == 1).mean() <= high
 
 
 def test_it_says_when_it_did_not_converge(monkeypatch):

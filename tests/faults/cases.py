@@ -29,7 +29,7 @@ SEMI = {"positive_ratio": 0.45}
 METHODS = {
     "l2svm": lambda: L2SVM(lam=1e-2),
     "tsvm": lambda: TSVM(lam=0.1, **SEMI),
-    "da": lambda: DAS3VM(lam=0.3, threshold="ratio", **SEMI),
+    "da": lambda: DAS3VM(lam=0.3, balance="predictions", **SEMI),
     "qn": lambda: QNS3VM(lam=0.05, **SEMI),
     "rlsc": lambda: RLSC(lam=[1e-2, 1e-1]),
     "s2rlsc pool": lambda: S2RLSC(lam=0.05, n_restarts=8, random_state=7, **SEMI),

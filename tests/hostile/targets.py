@@ -9,8 +9,10 @@ from typing import Any
 
 import dask
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 from click.testing import CliRunner
+from pyarrow import feather, parquet
 
 import dask_s3vm as s3
 from dask_s3vm import io as s3io
@@ -216,6 +218,24 @@ class Tables:
 
 
 @dataclass
+class TypedTables(Tables):
+    """Parquet and Feather with plain columns."""
+
+    def originals(self, folder: Path) -> list[bytes]:
+        rng, kinds = np.random.default_rng(3), np.array(["tcp", "udp", "é"])
+        columns = {
+            "n": np.arange(60) % 7,
+            "x": rng.normal(size=60),
+            "kind": pa.array(kinds[np.arange(60) % 3]).dictionary_encode(),
+            "word": pa.array(kinds[np.arange(60) % 2]),
+            "label": np.arange(60) % 2 == 0,
+        }
+        write = parquet.write_table if self.ending == ".parquet" else feather.write_feather
+        write(pa.table(columns), str(folder / "table"))
+        return [(folder / "table").read_bytes()]
+
+
+@dataclass
 class Configs:
     """Configurations of runs."""
 
@@ -245,6 +265,8 @@ TARGETS: dict[str, Any] = {
     "arrow": lambda: Written("arrow", ".arrow"),
     "parquet": lambda: Written("parquet", ".parquet"),
     "csv": Tables,
+    "parquet-tables": lambda: TypedTables(".parquet"),
+    "feather-tables": lambda: TypedTables(".feather"),
     "models": Models,
     "states": States,
     "configs": Configs,

@@ -27,6 +27,8 @@ FILES = {
     "arrow": 500,
     "parquet": 500,
     "csv": 300,
+    "parquet-tables": 300,
+    "feather-tables": 300,
     "models": 1600,
     "states": 2000,
     "configs": 450,

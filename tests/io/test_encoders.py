@@ -42,6 +42,30 @@ def test_a_model_keeps_its_encoder(trained, tmp_path):
     assert loaded.predict(encoder.transform(records)).tolist() == y.compute().tolist()
 
 
+def test_texts_dates_and_holes_are_kept(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"{'' if i % 5 == 0 else i},2024-01-{i % 28 + 1:02},word{i % 9} and,{i % 2}"
+            for i in range(60)]  # fmt: skip
+    path.write_text("x,when,text,label\n" + "\n".join(rows) + "\n")
+    options = {"missing": "median", "missing_indicator": True, "null_values": ["?"]}
+    X, y, encoder = read_table(
+        path, label="label", text=["text"], n_text_features=32, handle_unknown="error", **options
+    )
+    assert encoder.kinds_ == ["number", "date", "text"]
+    model = L2SVM().fit(X, y)
+    model.encoder_ = encoder
+    save_model(model, tmp_path / "m.npz")
+    loaded = load_model(tmp_path / "m.npz").encoder_
+    again = read_table(path, encoder=loaded, label=False)[0]
+    np.testing.assert_array_equal(again.compute().todense(), X.compute().todense())
+    new = [{"x": "?", "when": "2024-02-01", "text": "and"}]
+    assert loaded.transform(new).toarray()[0, 1] == 1
+    assert loaded.get_feature_names_out().tolist() == encoder.get_feature_names_out().tolist()
+    named = {"categorical", "numeric", "text"}
+    for name, value in encoder.get_params().items():
+        assert name in named or getattr(loaded, name) == value
+
+
 def test_an_encoder_that_does_not_fit_is_refused(trained, tmp_path):
     _, _, model = trained
     model.encoder_ = TableEncoder().fit([{"x": 1}, {"x": 2}])
@@ -61,6 +85,14 @@ def test_an_encoder_that_does_not_fit_is_refused(trained, tmp_path):
         (lambda plain: plain["categories"].__setitem__(1, [1, 2]), "distinct words"),
         (lambda plain: plain.update(factor=np.ones(2)), "does not fit its columns"),
         (lambda plain: plain.update(offset=np.full(3, np.nan)), "does not fit its columns"),
+        (lambda plain: plain.update(fill=np.full(3, np.inf)), "does not fit its columns"),
+        (lambda plain: plain.update(kinds=["number", "category"]), "a kind for each"),
+        (lambda plain: plain.update(kinds=["number", "category", "code"]), "a kind for each"),
+        (lambda plain: plain.update(kinds=["number", "text", "number"]), "categories for its"),
+        (lambda plain: plain.update(indicator=[0, 1, 0]), "indicators that do not fit"),
+        (lambda plain: plain.update(indicator=[True]), "indicators that do not fit"),
+        (lambda plain: plain["params"].update(n_text_features=2**40), "n_text_features is"),
+        (lambda plain: plain["params"].update(null_values=[3]), "null_values is"),
         (lambda plain: plain["label"].update(words=[]), "labels that are not words"),
         (lambda plain: plain["label"].update(positive=["maybe"]), "not among its labels"),
         (lambda plain: plain["reading"].update(format=3), "has the format 3"),

@@ -95,6 +95,15 @@ def wild_column(fitted, arrays):
     arrays[name] = arrays[name] + 1000
 
 
+def set_nan(field, inside=None):
+    def change(fitted, arrays):
+        place = fitted["kernel_map_"][field]
+        place = place[inside] if inside else place
+        arrays[place["$array"]] = arrays[place["$array"]] * np.nan
+
+    return change
+
+
 def other_width(fitted, arrays):
     fitted["n_features_in_"] = 4
 
@@ -110,6 +119,8 @@ def other_width(fitted, arrays):
         (shorten("landmarks", "indptr"), "cannot be loaded as a model"),
         (shorten("landmarks", "data"), "cannot be loaded as a model"),
         (wild_column, "cannot be loaded as a model"),
+        (set_nan("basis"), "basis that does not fit"),
+        (set_nan("landmarks", "data"), "landmarks that are not finite"),
         (other_width, "does not fit kernel_map_"),
     ],
 )

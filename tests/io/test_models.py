@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
 from dask_s3vm.io import ModelFileError, load_model, models, save_model, save_weights_text
+from dask_s3vm.io.models import load_predictor
 
 
 class Toy(ClassifierMixin, BaseEstimator):
@@ -374,3 +375,26 @@ def test_weights_text_is_for_binary_models(path):
         save_weights_text(Toy().fit([1, 2, 3], 3), path)
     with pytest.raises(NotFittedError):
         save_weights_text(Toy(), path)
+
+
+@pytest.mark.parametrize("load", [load_model, load_predictor])
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"coef_": np.full((1, 4), np.nan)}, "coef_ is not a matrix of finite real numbers"),
+        ({"coef_": np.array([[1, np.inf, 0, 0]])}, "coef_ is not a matrix of finite real numbers"),
+        ({"coef_": np.zeros((0, 4))}, "coef_ is not a matrix of finite real numbers"),
+        ({"coef_": np.ones((3, 4)), "intercept_": np.zeros(3)}, "coef_ has 3 rows for 2 classes"),
+        ({"coef_": np.ones((2, 4)), "intercept_": np.zeros(2)}, "coef_ has 2 rows for 2 classes"),
+        ({"intercept_": np.array([np.nan])}, "intercept_ is not 1 finite real numbers"),
+        ({"intercept_": np.zeros(2)}, "intercept_ is not 1 finite real numbers"),
+        ({"classes_": np.array([0, 1, 2])}, "coef_ has 1 rows for 3 classes, wanted 3"),
+        ({"classes_": np.array([1, 1])}, "classes_ has a class twice"),
+        ({"classes_": np.array([1])}, "classes_ is not a list of two or more"),
+    ],
+)
+def test_tampered_weights_are_refused(saved, load, arrays, message):
+    load(saved)
+    rewrite(saved, **arrays)
+    with pytest.raises(ModelFileError, match=message):
+        load(saved)

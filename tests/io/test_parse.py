@@ -10,10 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from dask_s3vm.io.decimals import to_float
-from dask_s3vm.io.lines import parse_line
-from dask_s3vm.io.parse import parse
-from dask_s3vm.io.scan import BadLineError, summarize
+from dask_s3vm.io.svmlight_parser import to_float
+from dask_s3vm.io.svmlight_text import BadLineError, parse, parse_line, summarize
 
 FLOAT64 = np.dtype(np.float64)
 FLOAT32 = np.dtype(np.float32)

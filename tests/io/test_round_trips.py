@@ -1,6 +1,7 @@
 """What is written is read back bit by bit, from every format, however it was cut."""
 
 import itertools
+from decimal import Decimal
 
 import dask
 import dask.array as da
@@ -8,11 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sparse
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dask_s3vm.io import read_data, write_data
-from dask_s3vm.io.parts import Shape, plain_rows
+from dask_s3vm.io.writers import svmlight_text
+from dask_s3vm.io.writing import Kind, plain_rows
 
 SPARSE = ["svmlight", "arrow", "parquet", "npz"]
 LABELS = {
@@ -107,7 +109,7 @@ def test_dense_rows(tmp_path, form, dtype, y):
 )
 def test_any_block_type_can_be_written(convert):
     X = sp.random_array((9, 5), density=0.4, rng=np.random.default_rng(0), format="csr")
-    check_same(plain_rows(convert(X), Shape(5, dense=False), None), X)
+    check_same(plain_rows(convert(X), Kind(5, dense=False)), X)
 
 
 def test_duplicates_are_added_before_they_are_written(tmp_path):
@@ -138,7 +140,7 @@ def test_blocks_of_labels_agree_on_a_type(tmp_path):
         assert np.asarray(read_data(tmp_path / name)[1]).tolist() == [1, 2, 3.5, 4]
 
 
-@pytest.mark.parametrize("ending", ["svm.gz", "svm.bz2"])
+@pytest.mark.parametrize("ending", ["svm.gz", "svm.bz2", "svm.xz"])
 def test_compressed_text_is_joined(tmp_path, ending):
     X = sp.random_array((50, 7), density=0.5, rng=np.random.default_rng(1), format="csr")
     y = np.arange(50) - 1
@@ -148,3 +150,50 @@ def test_compressed_text_is_joined(tmp_path, ending):
     assert labels.compute().tolist() == y.tolist()
     write_data(X, y, tmp_path / "zero.svm", zero_based=True)
     check_same(gathered(read_data(tmp_path / "zero.svm", n_features=7, zero_based=True)[0]), X)
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(deadline=None)
+@given(st.lists(finite, min_size=1, max_size=30))
+@example([5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 9007199254740993.0, 1e23, -0.0])
+@example([2.0**-44, float(np.nextafter(2.0**-44, 0)), float(np.nextafter(1.0, 2)), 1e-7, 1e17])
+def test_text_has_the_shortest_numbers(values):
+    # Python's repr is the independent oracle for the digits.
+    row = sp.csr_array((np.array(values), np.arange(len(values)), [0, len(values)]))
+    words = svmlight_text(row, np.array([1]), 1).split()
+    assert words[0] == b"1"
+    for number, (word, value) in enumerate(zip(words[1:], values, strict=True), 1):
+        column, _, text = word.partition(b":")
+        assert int(column) == number
+        assert np.float64(text).view(np.uint64) == np.float64(value).view(np.uint64)
+        assert digits(text.decode()) == digits(repr(value))
+
+
+def digits(word):
+    return Decimal(word).normalize().as_tuple().digits
+
+
+@pytest.mark.parametrize("labels", [[3, -1, 0], [0.5, -2.0, 1e300]])
+def test_text_of_empty_rows(labels):
+    rows = sp.csr_array(np.array([[0, 0], [0, 2.5], [0, 0]]))
+    lines = svmlight_text(rows, np.array(labels), 0).split(b"\n")
+    assert [float(line.split()[0]) for line in lines[:3]] == labels
+    assert [line.split()[1:] for line in lines[:3]] == [[], [b"1:2.5"], []]
+    assert lines[3:] == [b""]
+    assert not any(line.endswith(b" ") for line in lines)
+
+
+def test_the_kind_of_a_later_block_is_kept_in_every_format(tmp_path):
+    X = sp.csr_array(np.array([[1.0], [0.5], [0.1], [2.0]]))
+    y = np.array(["a", "b", "long", "c"])
+    for name in ("r.arrow", "r.parquet", "r.npz", "p.arrow/", "p.parquet/", "p.npz/"):
+        path = f"{tmp_path}/{name}"
+        labels = da.concatenate(
+            [da.from_delayed(dask.delayed(y[i : i + 1]), (1,), object) for i in range(4)]
+        )
+        write_data(as_dask(X, (1, 1, 1, 1)), labels, path)
+        got, found = read_data(path)
+        check_same(gathered(got), X)
+        assert np.asarray(found).tolist() == y.tolist()

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import itertools
+import lzma
 import os
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from io import BytesIO
@@ -19,10 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from dask_s3vm.io import SvmlightError, read_svmlight
-from dask_s3vm.io.packed import read_packed
-from dask_s3vm.io.parse import parse
-from dask_s3vm.io.sources import TextFile, find_files
+from dask_s3vm.io import SvmlightError, read_data, read_svmlight
+from dask_s3vm.io.label_files import read_labels
+from dask_s3vm.io.sources import TextFile, find_files, read_packed
+from dask_s3vm.io.svmlight_text import parse
 
 DATA = Path(os.environ.get("DASK_S3VM_DATA", Path(__file__).parents[2] / "../shared/data"))
 TEXT = b"1 1:0.5 3:-2e-3\n-1 2:1 # note\n\n# only a note\n+1 1:.5 7:3.\n0\n"
@@ -327,3 +328,35 @@ def test_a_fit_parses_every_block_once(tmp_path, monkeypatch):
     X, y = read_svmlight(write(tmp_path, TEXT * 20), blocksize=200)
     ingest(X, y)
     assert len(parsed) == X.numblocks[0] > 3
+
+
+def test_a_folder_is_read_without_what_is_about_the_data(tmp_path):
+    for name in ("a.svm", "b.txt"):
+        write(tmp_path, b"1 1:1\n", name)
+    for name in ("README.md", "readme.txt", "LICENSE.txt", ".c.svm", "_d.svm", "e.json"):
+        write(tmp_path, b"no rows\n", name)
+    assert read_svmlight(tmp_path)[0].shape == (2, 1)
+    assert read_data(str(tmp_path))[0].shape == (2, 1)
+
+
+def test_pipes_are_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "rows.svm")
+    with pytest.raises(ValueError, match=r"rows\.svm is a pipe or a device, wanted a regular file"):
+        read_svmlight(tmp_path / "rows.svm")
+    with pytest.raises(ValueError, match="wanted a regular file"):
+        read_labels(tmp_path / "rows.svm")
+
+
+def test_xz_and_links_are_read(tmp_path):
+    path = write(tmp_path, lzma.compress(TEXT), "a.svm.xz")
+    (tmp_path / "link.svm.xz").symlink_to(path)
+    expected = read_svmlight(write(tmp_path, TEXT, "a.svm"))[0].compute()
+    for name in ("a.svm.xz", "link.svm.xz"):
+        got = read_svmlight(tmp_path / name)[0].compute()
+        np.testing.assert_array_equal(got.todense(), expected.todense())
+    write(tmp_path, lzma.compress(TEXT * 50)[:-20], "cut.svm.xz")
+    with pytest.raises(SvmlightError, match=r"cut\.svm\.xz: cannot be read"):
+        read_svmlight(tmp_path / "cut.svm.xz")
+    write(tmp_path, b"no xz at all", "none.svm.xz")
+    with pytest.raises(SvmlightError, match=r"none\.svm\.xz: cannot be read"):
+        read_svmlight(tmp_path / "none.svm.xz")

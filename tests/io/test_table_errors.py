@@ -7,7 +7,7 @@ import dask
 import numpy as np
 import pytest
 
-from dask_s3vm.io import TableError, read_table
+from dask_s3vm.io import TableError, read_table, table_survey
 
 GOOD = "size,color,label\n" + "".join(f"{i},red,{i % 2}\n" for i in range(200))
 
@@ -36,14 +36,16 @@ def put(line, text):
     ("line", "text", "options", "reason"),
     [
         (77, "5,red", {}, "has 2 fields, wanted 3"),
-        (78, "5,red,0,1", {}, "more than 3 fields"),
-        (79, '5,re"d,0', {}, "quote inside field 2"),
-        (80, '5,"red"x,0', {}, "behind the closing quote of field 2"),
-        (81, "five,red,0", {"numeric": ["size"]}, "column 'size' holds no number"),
-        (82, "inf,red,0", {"numeric": ["size"]}, "column 'size' holds no number"),
-        (83, ",red,0", {}, "column 'size' has no value"),
-        (84, "5,,0", {}, "column 'color' has no value"),
-        (85, "5,red,2", {"classes": ["0", "1"]}, "label in 'label' is not one of 0, 1"),
+        (78, "5,red,0,1", {}, "has 4 fields, wanted 3"),
+        (79, '5,re"d,0', {}, "quote inside a field that does not start with one"),
+        (80, '5,"red"x,0', {}, "something behind the closing quote of a field"),
+        (81, "five,red,0", {"numeric": ["size"]}, "column 'size': holds 'five', wanted a number"),
+        (82, "inf,red,0", {}, "column 'size': an infinite number, wanted a finite one"),
+        (83, ",red,0", {}, "column 'size': the value is missing; missing='zero', 'mean' or"),
+        (84, "5,,0", {}, "column 'color': the value is missing"),
+        (85, "5,red,2", {"classes": ["0", "1"]}, "the label is '2', which is not one of 0, 1"),
+        (86, "five,red,0", {}, "column 'size': holds numbers, but also 'five'; wanted one kind"),
+        (87, "2024-01-01,red,0", {}, "column 'size': holds numbers, but also '2024-01-01'"),
     ],
 )
 @pytest.mark.parametrize("blocksize", ["200 B", "1 MiB"])
@@ -108,7 +110,7 @@ def test_where_a_compressed_file_is_cut_is_told(tmp_path):
     assert 1000 < told < 50_000
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "a,b\n", "a,b\n\n \n"])
+@pytest.mark.parametrize("text", ["", "\n\n", "a,b\n", "a,b\n\n\r\n"])
 def test_a_file_without_rows(make, text):
     path = make(text)
     with pytest.raises(TableError, match="has no data rows") as caught:
@@ -149,7 +151,10 @@ def test_labels_beyond_those_of_an_encoder(make):
 
 def test_numbers_and_gaps_are_checked_with_an_encoder(make):
     _, _, encoder = read_table(make(GOOD), label="label")
-    for line, text, reason in [(9, "x,red,0", "holds no number"), (10, "1,,0", "has no value")]:
+    for line, text, reason in [
+        (9, "x,red,0", "holds 'x', wanted a number"),
+        (10, "1,,0", "is missing"),
+    ]:
         with pytest.raises(TableError, match=reason) as caught:
             read_table(make(put(line, text), name=f"o{line}"), encoder=encoder)
         assert caught.value.line == line
@@ -165,7 +170,7 @@ def test_too_many_categories_are_taken_for_a_mistake(make):
 def test_a_missing_label_whose_mark_is_a_class(make):
     path = make("a,label\n1,1\n2,-1\n3,\n")
     with pytest.raises(TableError, match="is a class") as caught:
-        read_table(path, label="label")
+        read_table(path, label="label", unlabeled=-1)
     assert caught.value.line == 4
     assert read_table(path, label="label", unlabeled=0)[1].compute().tolist() == [1, -1, 0]
 
@@ -199,11 +204,15 @@ def test_options_without_effect_are_refused(make):
         read_table(path, positive="1")
 
 
-def test_a_file_that_changes_after_the_first_look(make):
+def test_a_file_that_changes_after_the_first_look(make, monkeypatch):
     path = make(GOOD)
+    kept, _, _ = read_table(path, label="label")
+    monkeypatch.setattr(table_survey, "KEPT", 0)
     X, y, _ = read_table(path, label="label")
     make("size,color,label\n" + "x,red,1\n" * 200)
     with pytest.raises(TableError, match="has changed since"):
         dask.compute(X, y)
+    # what was kept is as it was at the first look
+    np.testing.assert_allclose(kept.compute().todense()[:, 0], np.arange(200) / 199)
     with pytest.raises(FileNotFoundError):
         read_table(path.with_name("none.csv"))

@@ -4,6 +4,8 @@ import bz2
 import csv
 import gzip
 import io
+import subprocess
+import sys
 import warnings
 
 import dask
@@ -127,17 +129,18 @@ def test_a_file_without_header(tmp_path):
     ("labels", "wanted"),
     [
         (["1", "2", "", "2"], [1, 2, -1, 2]),
-        (["0.5", "2", "?", "2"], [0.5, 2.0, -1.0, 2.0]),
-        (["ham", "spam", "", "ham"], ["ham", "spam", "-1", "ham"]),
+        (["0.5", "2", "", "2"], [0.5, 2.0, np.nan, 2.0]),
+        (["ham", "spam", "", "ham"], ["ham", "spam", "", "ham"]),
         (["1", "0", "-1", "0"], [1, 0, -1, 0]),
+        (["1", "-1", "", "1"], [1.0, -1.0, np.nan, 1.0]),
     ],
 )
 def test_labels_keep_their_kind_and_missing_ones_are_marked(tmp_path, labels, wanted):
     path = tmp_path / "t.csv"
     path.write_text("a,label\n" + "".join(f"{i},{word}\n" for i, word in enumerate(labels)))
     _, y, _ = read_table(path, label="label", blocksize=8)
-    assert y.compute().tolist() == wanted
-    assert y.dtype == y.compute().dtype
+    np.testing.assert_array_equal(y.compute(), wanted)
+    assert y.dtype == y.compute().dtype == np.array(wanted).dtype
 
 
 def test_rows_of_files_without_the_label_column_have_no_label(tmp_path):
@@ -198,17 +201,18 @@ def test_unknown_categories_are_zeros_and_counted_once(tmp_path):
 def test_missing_values_as_zeros(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,x\n,y\n3,NA\n")
-    X, _, encoder = read_table(path, missing="zero")
+    assert read_table(path, missing="zero")[2].categories_ == [None, ("NA", "x", "y")]
+    X, _, encoder = read_table(path, missing="zero", null_values=["NA"])
     assert encoder.categories_ == [None, ("x", "y")]
     assert X.compute().todense().tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
 
 
 def test_a_byte_order_mark_and_other_delimiters(tmp_path):
     path = tmp_path / "t.csv"
-    path.write_bytes(b'\xef\xbb\xbfa;"b;c"\r\n1;x\r\n 3; "x;y" \r\n')
+    path.write_bytes(b'\xef\xbb\xbfa;"b;c"\r\n1; x\r\n 3;"x;y"\r\n')
     X, _, encoder = read_table(path, delimiter=";")
     assert encoder.feature_names_in_.tolist() == ["a", "b;c"]
-    assert encoder.categories_[1] == ("x", "x;y")
+    assert encoder.categories_[1] == (" x", "x;y")
     assert X.compute().todense().tolist() == [[0, 1, 0], [1, 0, 1]]
 
 
@@ -238,3 +242,13 @@ def test_a_cluster_reads_the_same(tmp_path):
         found = dask.compute(X, y)
     np.testing.assert_array_equal(found[0].todense(), wanted[0].todense())
     np.testing.assert_array_equal(found[1], wanted[1])
+
+
+def test_a_small_table_does_not_wait_for_distributed(tmp_path):
+    path = write(tmp_path / "t.csv", make_rows(20))
+    code = (
+        "import sys; from dask_s3vm.io import read_table; "
+        f"read_table({str(path)!r}, label='sold', block='scipy'); "
+        "sys.exit('distributed' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

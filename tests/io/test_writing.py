@@ -1,4 +1,4 @@
-"""Writing: all or nothing; parts that are already written are not written again."""
+"""Writing: all or nothing, whatever the format and wherever the target."""
 
 import json
 
@@ -10,8 +10,6 @@ import pytest
 import scipy.sparse as sp
 
 from dask_s3vm.io import read_data, write_data
-from dask_s3vm.io.arrow_write import ArrowParts
-from dask_s3vm.io.writing import write_parts
 
 X = sp.random_array((60, 8), density=0.4, rng=np.random.default_rng(2), format="csr")
 Y = np.arange(60) % 2
@@ -43,26 +41,6 @@ def whole(path):
     return sp.vstack([b if sp.issparse(b) else b.to_scipy_sparse() for b in blocks])
 
 
-class Interrupted(ArrowParts):
-    """Writes some parts, then is interrupted; a stand-in for a process that is stopped."""
-
-    written = 0
-    most = 0
-
-    @classmethod
-    def after(cls, most):
-        cls.most = most
-        return cls()
-
-    def write(self, stream, rows, labels, shape):
-        stream.write(b"half a part")
-        if Interrupted.written == Interrupted.most:
-            raise KeyboardInterrupt
-        Interrupted.written += 1
-        stream.seek(0)
-        return super().write(stream, rows, labels, shape)
-
-
 @pytest.mark.parametrize("name", FORMS)
 def test_an_error_leaves_nothing_behind(tmp_path, name):
     with pytest.raises(ValueError, match="no such rows"):
@@ -85,69 +63,31 @@ def test_an_old_file_is_kept_until_the_new_one_is_complete(tmp_path, name):
     assert names(tmp_path) == [name.rstrip("/")]
 
 
-@pytest.mark.parametrize("name", ["rows.arrow", "parts/"])
-def test_what_was_finished_is_not_written_again(tmp_path, name):
-    path, said = f"{tmp_path}/{name}", []
-
-    def progress(line, done, total):
-        said.append((line, done, total))
-
-    options = {"dense": False, "progress": progress}
-    Interrupted.written = 0
-    with (
-        dask.config.set(scheduler="synchronous"),
-        pytest.raises(KeyboardInterrupt),
-    ):
-        write_parts(lazy(), Y, path, Interrupted.after(3), **options)
-    partial = tmp_path / f".{name.rstrip('/')}.partial"
-    assert names(tmp_path) == [partial.name]
-    assert sum(part.suffix == ".arrow" for part in partial.iterdir()) == 3
-    assert said[-1] == (f"interrupted; finished parts are saved in {partial}", 0, 0)
-    said.clear()
-    with dask.config.set(scheduler="synchronous"):
-        write_parts(lazy(), Y, path, Interrupted.after(99), **options)
-    assert Interrupted.written == 6  # three and three
-    assert said[0] == ("3 of 6 parts are already written", 0, 0)
-    assert (whole(path.rstrip("/")) != X).nnz == 0
-    assert names(tmp_path) == [name.rstrip("/")]
-
-
-def test_parts_of_another_input_are_not_used(tmp_path):
-    said = []
-    options = {"dense": False, "progress": lambda line, *_: said.append(line)}
-    Interrupted.written = 0
-    with dask.config.set(scheduler="synchronous"):
-        with pytest.raises(KeyboardInterrupt):
-            write_parts(
-                lazy(name="other"), None, tmp_path / "rows.arrow", Interrupted.after(3), dense=False
-            )
-        write_parts(lazy(), None, tmp_path / "rows.arrow", Interrupted.after(99), **options)
-    assert Interrupted.written == 3 + 6
-    assert said[0].endswith("is of other input or options: starting from the beginning")
-    assert (whole(tmp_path / "rows.arrow") != X).nnz == 0
-
-
-@pytest.mark.parametrize("hurt", ["manifest", "part", "note"])
-def test_a_partial_folder_that_was_tampered_with(tmp_path, hurt):
-    Interrupted.written = 0
+@pytest.mark.parametrize("name", FORMS)
+def test_an_interruption_leaves_nothing_behind(tmp_path, name):
     with dask.config.set(scheduler="synchronous"), pytest.raises(KeyboardInterrupt):
-        write_parts(lazy(), None, tmp_path / "rows.arrow", Interrupted.after(3), dense=False)
-    partial = tmp_path / ".rows.arrow.partial"
-    finished = min(partial.glob("part-*.arrow"))
-    if hurt == "manifest":
-        (partial / "manifest.json").write_text("{")
-    elif hurt == "part":
-        finished.unlink()
-    else:
-        finished.with_suffix(".json").write_text("")
-    with dask.config.set(scheduler="synchronous"):
-        write_parts(lazy(), None, tmp_path / "rows.arrow", Interrupted.after(99), dense=False)
-    assert Interrupted.written == 3 + (6 if hurt == "manifest" else 4)
-    assert (whole(tmp_path / "rows.arrow") != X).nnz == 0
+        write_data(lazy(broken=[4], error=KeyboardInterrupt), Y, f"{tmp_path}/{name}")
+    assert names(tmp_path) == []
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    left = tmp_path / ".parts.arrow.partial"
+    left.mkdir()
+    (left / "part-00099.arrow").write_bytes(b"half")
+    write_data(lazy(), Y, f"{tmp_path}/parts.arrow/")
+    assert names(tmp_path) == ["parts.arrow"]
+    assert names(tmp_path / "parts.arrow") == [f"part-{i:05d}.arrow" for i in range(6)]
+
+
+@pytest.mark.parametrize("name", ["rows.arrow", "rows.npz"])
+def test_progress_counts_blocks(tmp_path, name):
+    said = []
+    write_data(lazy(), Y, tmp_path / name, progress=lambda *told: said.append(told))
+    assert said == [(f"block {i}", i, 6) for i in range(1, 7)]
 
 
 def test_names_of_readers_are_the_same_in_every_process(tmp_path):
-    # Resuming depends on it.
+    # Fits are resumed by the names of their rows.
     import subprocess
     import sys
 
@@ -176,7 +116,7 @@ def test_names_of_readers_are_the_same_in_every_process(tmp_path):
         (X * np.inf, Y, "r.svm", ValueError, "X contains NaN or infinity"),
         (X.toarray()[0], Y, "r.npz", ValueError, "X must be 2-dimensional"),
         (X, Y, "r.npy/", ValueError, "for a folder take npz"),
-        (X, Y, "none/r.npz", FileNotFoundError, "there is no folder .*none"),
+        (X, Y, "none/r.npz", ValueError, "there is no folder .*none"),
         (X, Y, "r.xyz", ValueError, "the ending of .* is not known"),
     ],
 )

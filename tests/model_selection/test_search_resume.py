@@ -57,6 +57,20 @@ def test_a_stopped_search_resumes(name, tmp_path):
     assert np.array_equal(search.predict(X), wanted.predict(X))
 
 
+def test_a_search_resumes_from_a_url():
+    X, y, _ = few_labels()
+    wanted = search_of("seeded paths").fit(X, y)
+    with pytest.raises(Stop):
+        search_of("seeded paths", checkpoint="memory://search/saved", callbacks=Fits(3)).fit(X, y)
+    fits = Fits()
+    search = search_of("seeded paths", checkpoint="memory://search/saved", callbacks=fits)
+    search.fit(X, y)
+    assert 0 < fits.n < wanted.n_splits_ * len(wanted.cv_results_["params"])
+    assert np.array_equal(split_scores(search), split_scores(wanted))
+    with pytest.raises(ValueError, match="nowhere"):
+        search_of("single fits", checkpoint="nowhere://saved").fit(X, y)
+
+
 def test_another_search_is_refused(tmp_path):
     X, y, _ = few_labels()
     search_of("single fits", checkpoint=tmp_path, refit=False).fit(X, y)

@@ -76,7 +76,7 @@ def test_other_marks_and_strings():
 
 
 def test_few_labels_of_a_class_make_fewer_folds():
-    y = np.array([0] * 6 + [1] * 3 + [-1] * 4)
+    y = np.array([0] * 6 + [1] * 3 + [-1] * 6)
     cv = LabeledKFold(5)
     assert cv.get_n_splits(None, y) == 3
     assert cv.get_n_splits() == 5
@@ -87,8 +87,9 @@ def test_few_labels_of_a_class_make_fewer_folds():
 @pytest.mark.parametrize(
     ("cv", "y", "message"),
     [
-        (LabeledKFold(3), [0, 0, 0, 1, -1], "class 1 has 1 labeled row"),
-        (LabeledLeaveOneOut(), [0, 0, 0, 1, -1], "class 1 has 1 labeled row"),
+        (LabeledKFold(3, unlabeled=-1), [0, 0, 0, 1, -1], "class 1 has 1 labeled row"),
+        (LabeledLeaveOneOut(unlabeled=-1), [0, 0, 0, 1, -1], "class 1 has 1 labeled row"),
+        (LabeledKFold(3), [0, 0, 0, 1, -1], "two ways"),
         (LabeledKFold(3, stratify=False), [0, -1, -1], "there are 1 labeled"),
         (LabeledKFold(3), [-1, -1], "no labeled row"),
         (LabeledKFold(3), [[0, 1]], "1-dimensional"),

@@ -19,6 +19,7 @@ from dask_s3vm.plotting import (  # noqa: E402
     plot_objective,
     plot_output_counts,
     plot_outputs,
+    plot_search,
     plot_switches,
 )
 
@@ -291,3 +292,21 @@ def test_nothing_is_imported_before_something_is_drawn():
 
     code = "import sys, dask_s3vm.plotting; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_scores_of_a_search_are_drawn():
+    results = {
+        "params": [{"lam": lam, "offset": word} for word in ("a", "b") for lam in (1.0, 1e-2, 0.1)],
+        "mean_test_score": np.array([0.5, 0.6, 0.7, 0.4, 0.8, 0.9]),
+        "std_test_score": np.full(6, 0.1),
+    }
+    ax = plot_search(results)
+    assert (ax.get_xlabel(), ax.get_xscale()) == ("lam", "log")
+    lines = [box.lines[0] for box in ax.containers]
+    assert [line.get_xdata().tolist() for line in lines] == 2 * [[0.01, 0.1, 1.0]]
+    assert lines[1].get_ydata().tolist() == [0.8, 0.9, 0.4]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["offset = a", "offset = b"]
+    words = {**results, "params": [{"offset": word} for word in "abcdef"]}
+    assert plot_search(words).get_xlabel() == "candidate"
+    with pytest.raises(TypeError, match="fitted search"):
+        plot_search([1, 2])

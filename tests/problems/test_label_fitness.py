@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.kernels.flips import add_factor_rows, change_of, flip_row, row_lengths, square_norm
-from dask_s3vm.problems.least_squares import decompose
+from dask_s3vm.problems.spectrum import decompose
 
 
 def literal_fitness(K, square, y, lam):

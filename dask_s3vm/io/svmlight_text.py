@@ -1,0 +1,306 @@
+"""svmlight text: counted, read into arrays, and explained where it breaks a rule.
+
+The compiled parser (`svmlight_parser`) first counts rows and entries, then writes them into arrays
+of the right size. It reads the lines that it fully understands. Any other line goes to
+`parse_line`, which knows every rule of the format, and says which one a line breaks. Single numbers
+that cannot be rounded for certain are left to Python's ``float()``.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from dask_s3vm.io.errors import shorten
+from dask_s3vm.io.svmlight_parser import (
+    ENTRIES,
+    HIGH,
+    INTEGRAL,
+    LOW,
+    NO_COLUMN,
+    OPEN,
+    ROWS,
+    largest_power,
+    read_lines,
+)
+
+__all__ = ["LARGEST_COLUMN", "BadLineError", "Summary", "parse", "parse_line", "summarize"]
+
+# So that column numbers fit an unsigned 32-bit word, with one to spare.
+LARGEST_COLUMN = 2**32 - 2
+
+# From here on not every whole number is a float64: such labels are left as they are.
+_LARGEST_INTEGER = 2**53
+
+
+class BadLineError(ValueError):
+    """A line breaks a rule of the format; where it starts in the text, and why."""
+
+    def __init__(self, start: int, reason: str) -> None:
+        super().__init__(start, reason)
+        self.start = start
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a piece of text holds.
+
+    Attributes
+    ----------
+    rows : int
+        Lines with data.
+    low, high : int or None
+        Smallest and largest column number as written; ``None`` if no row has a column.
+    integral : bool
+        Whether every label is a whole number.
+    entries : int
+        Pairs of all rows, also those with a value of zero. It says how much room the rows need,
+        not what they are, so it does not count when summaries are compared.
+    """
+
+    rows: int
+    low: int | None
+    high: int | None
+    integral: bool
+    entries: int = field(default=0, compare=False)
+
+
+def summarize(text: bytes, first_column: int, dtype: np.dtype) -> Summary:
+    """Check every line of `text` and count what it holds.
+
+    Parameters
+    ----------
+    text : bytes
+        Whole lines.
+    first_column : int
+        The smallest column number allowed, 0 or 1.
+    dtype : dtype
+        The type that values must fit.
+
+    Returns
+    -------
+    Summary
+        Rows, columns, kind of labels, entries.
+
+    Raises
+    ------
+    BadLineError
+        At the first line that breaks a rule.
+    """
+    room = _Room(0, 0, LARGEST_COLUMN + 1, np.dtype(dtype))
+    room.read(text, first_column, keep=False)
+    rows, entries, low, high, integral, _ = room.counts.tolist()
+    if high < 0:
+        return Summary(rows, None, None, bool(integral), entries)
+    return Summary(rows, low, high, bool(integral), entries)
+
+
+def parse(
+    text: bytes, expected: Summary, first_column: int, n_features: int, dtype: np.dtype
+) -> tuple[csr_array, np.ndarray]:
+    """Read the rows and labels of `text`.
+
+    Parameters
+    ----------
+    text : bytes
+        Whole lines.
+    expected : Summary
+        What the text held when it was looked through.
+    first_column : int
+        The column number that stands for column 0 of the result: 0 or 1.
+    n_features : int
+        Number of columns of the result.
+    dtype : dtype
+        Type of the values, float64 or float32.
+
+    Returns
+    -------
+    rows : scipy.sparse.csr_array
+        The rows, values of zero included.
+    labels : array of float64
+        The labels.
+
+    Raises
+    ------
+    ValueError
+        If the text is not what was expected.
+    """
+    room = _Room(expected.rows, expected.entries, n_features, np.dtype(dtype))
+    if not room.read(text, first_column, keep=True):
+        found = summarize(text, first_column, dtype)
+        if found.rows != expected.rows:
+            raise ValueError(f"{found.rows} rows, expected {expected.rows}")
+        raise ValueError(f"{found.entries} entries, expected {expected.entries}")
+    shape = (len(room.labels), n_features)
+    return csr_array((room.data, room.indices, room.indptr), shape=shape), room.labels
+
+
+class _Room:
+    """Counts of what was read, and arrays of the size that the rows will need."""
+
+    def __init__(self, rows: int, entries: int, n_features: int, dtype: np.dtype) -> None:
+        wide = max(rows, n_features, entries) > np.iinfo(np.int32).max and rows > 0
+        # Kernels read half as much with the narrow type.
+        index = np.dtype(np.int64 if wide else np.int32)
+        self.counts = np.array([0, 0, NO_COLUMN, -1, 1, 0], dtype=np.int64)
+        self.labels = np.empty(rows)
+        self.indptr = np.zeros(rows + 1, dtype=index)
+        self.indices = np.empty(entries, dtype=index)
+        self.data = np.empty(entries, dtype=dtype)
+        self._n_features = n_features
+
+    def read(self, text: bytes, first_column: int, keep: bool) -> bool:
+        """Read all lines, and keep them or only count; tell whether they fill the arrays."""
+        array = np.frombuffer(text, dtype=np.uint8)
+        limit = largest_power(self.data.dtype)
+        # Numbers of columns count from 0 in the arrays, and as written when they are counted.
+        end = self._n_features + (first_column if keep else 0)
+        position = 0
+        while True:
+            position, pending = read_lines(
+                array, position, first_column, end, limit, keep, self.counts,
+                self.labels, self.indptr, self.indices, self.data,
+            )  # fmt: skip
+            self._settle(text, pending[: self.counts[OPEN]])
+            if position == len(text):
+                break
+            stop = text.find(b"\n", position) + 1 or len(text)
+            try:
+                row = parse_line(text[position:stop], first_column, self.data.dtype)
+            except ValueError as error:
+                raise BadLineError(position, str(error)) from None
+            if row is not None and not self._add_row(first_column, keep, *row):
+                return False
+            position = stop
+        return not keep or (
+            int(self.counts[ROWS]) == len(self.labels)
+            and int(self.counts[ENTRIES]) == len(self.data)
+        )
+
+    def _settle(self, text: bytes, pending: np.ndarray) -> None:
+        """Fill in numbers that were left open: start, stop and slot (-1 - row for a label)."""
+        for start, stop, slot in pending.tolist():
+            if slot < 0:
+                self.labels[-1 - slot] = float(text[start:stop])
+            else:
+                self.data[slot] = float(text[start:stop])
+
+    def _add_row(
+        self, first_column: int, keep: bool, label: float, columns: list[int], values: list[float]
+    ) -> bool:
+        """Count one row, and write it behind the others; tell whether there was room for it."""
+        counts = self.counts
+        row, start = int(counts[ROWS]), int(counts[ENTRIES])
+        stop = start + len(columns)
+        if keep:
+            if row == len(self.labels) or stop > len(self.data):
+                return False
+            if columns and columns[-1] - first_column >= self._n_features:
+                raise ValueError(
+                    f"column number {columns[-1]}, but n_features is {self._n_features}"
+                )
+            self.labels[row] = label
+            self.indices[start:stop] = np.array(columns, dtype=np.int64) - first_column
+            self.data[start:stop] = values
+            self.indptr[row + 1] = stop
+        counts[ROWS], counts[ENTRIES] = row + 1, stop
+        if columns:
+            counts[LOW] = min(counts[LOW], columns[0])
+            counts[HIGH] = max(counts[HIGH], columns[-1])
+        if not label.is_integer() or abs(label) > _LARGEST_INTEGER:
+            counts[INTEGRAL] = 0
+        return True
+
+
+# The strict reader --------------------------------------------------------------------------------
+
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_COLUMN = re.compile(rb"\d+")
+_QUERY_WORD = re.compile(rb"qid:[+-]?\d+")
+
+
+def parse_line(
+    line: bytes, first_column: int, dtype: np.dtype
+) -> tuple[float, list[int], list[float]] | None:
+    """Read one line by the strict rules.
+
+    Parameters
+    ----------
+    line : bytes
+        The line, with or without its end.
+    first_column : int
+        The smallest column number allowed, 0 or 1.
+    dtype : dtype
+        The type that values must fit.
+
+    Returns
+    -------
+    label : float
+        The label.
+    columns : list of int
+        Column numbers as written.
+    values : list of float
+        Their values; ``None`` in place of all three if the line has no data.
+
+    Raises
+    ------
+    ValueError
+        If the line breaks a rule; the text says which.
+    """
+    words = line.split(b"#", 1)[0].split()
+    if not words:
+        return None
+    label = _number("label", words[0], np.dtype(np.float64))
+    pairs = words[1:]
+    if pairs and _QUERY_WORD.fullmatch(pairs[0]):
+        pairs = pairs[1:]
+    columns: list[int] = []
+    values: list[float] = []
+    for pair in pairs:
+        column, colon, value = pair.partition(b":")
+        if not colon:
+            raise ValueError(f"{_quote(pair)} is not an index:value pair")
+        columns.append(_column(column, columns, first_column))
+        values.append(_number(f"value of column {columns[-1]}", value, dtype))
+    return label, columns, values
+
+
+def _number(what: str, word: bytes, dtype: np.dtype) -> float:
+    if _NOT_FINITE.fullmatch(word):
+        raise ValueError(f"{what} is {_quote(word)}, not a finite number")
+    if not _NUMBER.fullmatch(word):
+        raise ValueError(f"{what} is {_quote(word)}, not a number")
+    number = float(word)
+    if abs(number) > float(np.finfo(dtype).max):
+        raise ValueError(f"{what} is {_quote(word)}, too large for {dtype}")
+    return number
+
+
+def _column(word: bytes, before: list[int], first_column: int) -> int:
+    if not _COLUMN.fullmatch(word):
+        if word.startswith(b"-") and _COLUMN.fullmatch(word[1:]):
+            raise ValueError(f"column number {_quote(word)} is negative")
+        if word == b"qid":
+            raise ValueError("qid: is allowed right after the label only, with a whole number")
+        raise ValueError(f"{_quote(word)} is not a column number")
+    # The length comes first: int() refuses very long words.
+    if len(word.lstrip(b"0")) > 10 or int(word) > LARGEST_COLUMN:
+        raise ValueError(f"column number {_quote(word)} is above {LARGEST_COLUMN}")
+    column = int(word)
+    if column < first_column:
+        raise ValueError(f"column number {column} although zero_based=False")
+    if before and column == before[-1]:
+        raise ValueError(f"column number {column} occurs twice")
+    if before and column < before[-1]:
+        raise ValueError(f"column number {column} after {before[-1]}, but columns must increase")
+    return column
+
+
+def _quote(word: bytes) -> str:
+    return f"'{shorten(word, 30)}'"

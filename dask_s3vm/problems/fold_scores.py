@@ -1,0 +1,252 @@
+"""Out-of-fold scores of the labeled rows, and scores of the unlabeled rows by the same models.
+
+The models are regularized least squares, one for each fold and class, trained on the labeled rows
+without the fold. Their outputs estimate 2 P(class | x) - 1 whatever the scale of the rows. With
+K = Z Z^T + 1 for centered rows Z of mean squared length 1, and S the sample weights,
+
+    a = (K + lam S^-1)^-1 y = G y,    out-of-fold residuals of a fold F:  e = (G_FF)^-1 a_F
+
+and a - G_F e are the coefficients without the fold. One eigendecomposition serves every lam, and
+every class. lam is chosen by the out-of-fold residuals, and so is whether columns are scaled to
+unit variance, which tables need and text does not.
+
+The labeled rows come together at the client: they are few where this is of use.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.engine.shard import Shard
+from dask_s3vm.kernels import passes
+from dask_s3vm.kernels.rows import CSR, Rows
+from dask_s3vm.numerics.linalg import one_blas_thread
+from dask_s3vm.problems.hinge import copied_rows, stacked_rows
+
+#: Values of lam, in units of the mean squared length of the centered rows.
+LAMS = np.logspace(-4.0, 2.0, 7)
+
+#: Columns whose deviation is below this part of the largest one are constant up to rounding.
+CONSTANT = 1e-9
+
+#: Outputs are counted in so many bins between -REACH and REACH.
+BINS = 1000
+REACH = 2.0
+
+#: Rows that are scored at a time.
+BATCH = 4096
+
+
+@dataclass(frozen=True)
+class LabeledRows:
+    """Labeled rows of positive weight, in the order of the data.
+
+    rows : (l, d), in internal column order.
+    codes : class numbers.
+    weights : sample weights.
+    """
+
+    rows: Any
+    codes: np.ndarray
+    weights: np.ndarray
+
+
+def gather_labeled(engine: Engine) -> LabeledRows:
+    """Bring the labeled rows together. Costs: 1 round; the labeled rows to the client."""
+    found = [part for part in engine.each(take_labeled) if len(part[1])]
+    rows = stacked_rows([part[0] for part in found])
+    if isinstance(rows, CSR):
+        shape = len(rows.indptr) - 1, engine.layout.n_features
+        indptr, indices = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
+        rows = sp.csr_array((rows.values.astype(np.float64), indices, indptr), shape=shape)
+    else:
+        rows = rows.astype(np.float64)
+    codes, weights = (np.concatenate([part[k] for part in found]) for k in (1, 2))
+    return LabeledRows(rows, codes, weights)
+
+
+def take_labeled(shard: Shard) -> tuple[Rows, np.ndarray, np.ndarray]:
+    """(rows, class numbers, weights) of the labeled rows that count."""
+    assert shard.codes is not None, "labels are needed"
+    weights = np.ones(shard.n_rows) if shard.weights is None else shard.weights
+    chosen = np.flatnonzero((shard.codes >= 0) & (weights > 0))
+    return copied_rows(shard.rows, chosen.astype(np.uint32)), shard.codes[chosen], weights[chosen]
+
+
+# Models of the folds ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FoldModels:
+    """Models without one fold each, and what they say of the rows that they have not seen.
+
+    outputs : (l, c) out-of-fold outputs of the labeled rows, for each class.
+    columns : columns of X that have weights, ascending.
+    W : (len(columns), n_folds * c) weights, classes of a fold side by side.
+    b : (n_folds * c,) biases.
+    """
+
+    outputs: np.ndarray
+    columns: np.ndarray
+    W: np.ndarray
+    b: np.ndarray
+
+
+def deal_folds(codes: np.ndarray, n_folds: int) -> np.ndarray:
+    """Fold of each labeled row: rows are dealt out in turn, class by class, in their order."""
+    folds = np.empty(len(codes), dtype=np.int64)
+    folds[np.argsort(codes, kind="stable")] = np.arange(len(codes)) % n_folds
+    return folds
+
+
+def train_folds(labeled: LabeledRows, targets: np.ndarray, folds: np.ndarray) -> FoldModels:
+    """Train on the labeled rows without each fold.
+
+    targets : (l, c), +1 and -1.
+    folds : fold of each row.
+    """
+    with one_blas_thread():
+        raw, scaled = (_Kernel(labeled.rows, scale) for scale in (False, True))
+        tried = [_best_lam(one, labeled.weights, targets, folds) for one in (raw, scaled)]
+        chosen = int(tried[1][0] < tried[0][0])
+        _, outputs, coefficients = tried[chosen]
+        columns, W, b = (raw, scaled)[chosen].weights(coefficients)
+    return FoldModels(outputs, columns, W, b)
+
+
+class _Kernel:
+    """Inner products of centered rows, and 1; `scale`: of columns divided by their deviation."""
+
+    def __init__(self, rows: Any, scale: bool) -> None:
+        self._rows = rows
+        n = rows.shape[0]
+        self._mean = np.asarray(rows.sum(axis=0)).ravel() / n
+        self._inverse = np.ones(rows.shape[1])
+        if scale:
+            squares = rows.multiply(rows) if sp.issparse(rows) else rows * rows
+            variance = np.asarray(squares.sum(axis=0)).ravel() / n - self._mean**2
+            deviation = np.sqrt(np.maximum(variance, 0.0))
+            varies = deviation > CONSTANT * np.maximum(np.abs(self._mean), deviation.max())
+            self._inverse = np.where(varies, 1.0 / np.where(varies, deviation, 1.0), 0.0)
+        squared = self._inverse**2
+        if sp.issparse(rows):
+            product = (rows.multiply(squared[None, :]).tocsr() @ rows.T).toarray()
+            along = rows @ (squared * self._mean)
+            level = float(np.add.reduce(squared * self._mean**2))
+            inner = product - along[:, None] - along[None, :] + level
+        else:
+            centered = (rows - self._mean) * self._inverse
+            inner = centered @ centered.T
+        length = float(np.trace(inner)) / n
+        self._length = length if length > 0.0 else 1.0
+        self.matrix = inner / self._length + 1.0
+
+    def weights(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(columns, W, b) of models with given coefficients of the rows, one in each column."""
+        rows, total = self._rows, np.add.reduce(coefficients, axis=0)
+        columns = np.unique(rows.indices) if sp.issparse(rows) else np.arange(rows.shape[1])
+        part = rows[:, columns] if sp.issparse(rows) else rows
+        mean, squared = self._mean[columns], self._inverse[columns] ** 2
+        W = (part.T @ coefficients - mean[:, None] * total) * squared[:, None] / self._length
+        return columns, np.ascontiguousarray(W), total - mean @ W
+
+
+def _best_lam(
+    kernel: _Kernel, weights: np.ndarray, targets: np.ndarray, folds: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """(squared out-of-fold error, out-of-fold outputs, coefficients of all models), at its least.
+
+    Outputs beyond +-1 are no further off than these.
+    """
+    root = np.sqrt(weights / weights.mean())
+    values, vectors = np.linalg.eigh(root[:, None] * kernel.matrix * root)
+    values, vectors = np.maximum(values, 0.0), root[:, None] * vectors
+    best: tuple[float, np.ndarray, np.ndarray] | None = None
+    for lam in LAMS:
+        G = (vectors / (values + lam)) @ vectors.T
+        a, outputs, models = G @ targets, np.empty(targets.shape), []
+        for fold in range(int(folds.max()) + 1):
+            own = np.flatnonzero(folds == fold)
+            residuals = np.linalg.solve(G[np.ix_(own, own)], a[own])
+            outputs[own] = targets[own] - residuals
+            models.append(a - G[:, own] @ residuals)
+        off = np.square(np.clip(outputs, -1.0, 1.0) - targets)
+        error = float(np.add.reduce(weights[:, None] * off, axis=None))
+        if best is None or error < best[0]:
+            best = error, outputs, np.concatenate(models, axis=1)
+    assert best is not None, "there are values of lam"
+    return best
+
+
+# Scores of the unlabeled rows ---------------------------------------------------------------------
+
+
+def scores_of(outputs: np.ndarray) -> np.ndarray:
+    """Outputs as shares: (1 + o) / 2 within 0 and 1."""
+    return np.clip(0.5 * (1.0 + outputs), 0.0, 1.0)
+
+
+def mean_scores(engine: Engine, models: FoldModels) -> tuple[np.ndarray, float]:
+    """(mean score of the unlabeled rows by class, over all folds; their effective number).
+
+    Costs: 1 round, 1 pass; (columns) x (models) numbers to each group.
+    """
+    sums, weight, squares = engine.sum(score_sums, models.columns, models.W, models.b)
+    n_classes = models.outputs.shape[1]
+    means = sums.reshape(-1, n_classes).mean(axis=0) / weight
+    return means, weight**2 / squares
+
+
+def score_sums(
+    shard: Shard, columns: np.ndarray, W: np.ndarray, b: np.ndarray
+) -> tuple[np.ndarray, float, float]:
+    """(sum of s_j times the score, for each model; sum of s_j; sum of s_j^2), unlabeled rows."""
+    sums, total, squares = np.zeros(len(b)), 0.0, 0.0
+    for outputs, weights in _outputs(shard, columns, W, b):
+        sums += np.add.reduce(weights[:, None] * scores_of(outputs), axis=0)
+        total += float(np.add.reduce(weights))
+        squares += float(np.add.reduce(np.square(weights)))
+    return sums, total, squares
+
+
+def count_outputs(engine: Engine, models: FoldModels) -> tuple[np.ndarray, np.ndarray]:
+    """(middles of `BINS` bins, (c, BINS) weight of the unlabeled rows' outputs in each).
+
+    Costs: as `mean_scores`, and c `BINS` numbers from each group.
+    """
+    n_classes = models.outputs.shape[1]
+    (counts,) = engine.sum(output_bins, models.columns, models.W, models.b, n_classes)
+    middles = REACH * ((2.0 * np.arange(BINS) + 1.0) / BINS - 1.0)
+    return middles, counts
+
+
+def output_bins(
+    shard: Shard, columns: np.ndarray, W: np.ndarray, b: np.ndarray, n_classes: int
+) -> tuple[np.ndarray]:
+    """((c, BINS) weight of the outputs of unlabeled rows in each bin, all folds together,)."""
+    counts = np.zeros((n_classes, BINS))
+    for outputs, weights in _outputs(shard, columns, W, b):
+        places = np.floor((outputs / REACH + 1.0) * (0.5 * BINS))
+        places = np.clip(places, 0, BINS - 1).astype(np.int64)
+        for model in range(places.shape[1]):
+            own = np.bincount(places[:, model], weights=weights, minlength=BINS)
+            counts[model % n_classes] += own
+    return (counts,)
+
+
+def _outputs(
+    shard: Shard, columns: np.ndarray, W: np.ndarray, b: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (outputs of all models, sample weights) of the unlabeled rows, batch by batch."""
+    place = np.full(shard.n_features, len(columns), dtype=np.uint32)
+    place[columns] = np.arange(len(columns), dtype=np.uint32)
+    rows = np.flatnonzero(shard.unlabeled)
+    for low in range(0, len(rows), BATCH):
+        part = rows[low : low + BATCH]
+        outputs = np.empty((len(part), len(b)))
+        passes.outputs_of_models(shard.rows, part, place, W, b, outputs)
+        yield outputs, np.ones(len(part)) if shard.weights is None else shard.weights[part]

@@ -1,0 +1,112 @@
+"""Exit codes: our own errors, wrong usage, bad input; and what is found before work starts."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from running import run
+
+import dask_s3vm
+from dask_s3vm.cli import cluster
+from dask_s3vm.cli.stopping import is_deliberate
+from dask_s3vm.datasets import hide_labels
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("lam"), ValueError("shapes"), TypeError("unhashable"), AssertionError()]
+)
+def test_an_error_of_ours_is_not_bad_input(error, g2c_file, monkeypatch):
+    def fit(self, X, y):
+        raise error
+
+    monkeypatch.setattr(dask_s3vm.TSVM, "fit", fit)
+    done = run("train", g2c_file, "--quiet")
+    assert done.exit_code == 70
+    assert type(error).__name__ in done.stderr
+    assert "--log-level debug" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = run("train", g2c_file, "--quiet", "--log-level", "debug")
+    assert done.exit_code == 70
+    assert "Traceback" in done.stderr
+    assert "in fit" in done.stderr
+
+
+def test_checks_are_told_from_accidents():
+    def caught(function, *args):
+        with pytest.raises((ValueError, TypeError)) as info:
+            function(*args)
+        return info.value
+
+    assert is_deliberate(caught(hide_labels, np.arange(3), 9))
+    assert not is_deliberate(caught(np.arange(3).reshape, 2, 2))
+    assert not is_deliberate(caught(hide_labels, np.arange(3), "many", "too", "many"))
+
+
+@pytest.mark.parametrize("text", ["lam = -1", "positive-ratio = 2.0", "max-iter = 0"])
+def test_a_wrong_parameter_is_wrong_usage_wherever_it_is(text, g2c_file, tmp_path):
+    config = tmp_path / "run.toml"
+    config.write_text(text)
+    flag, value = text.split(" = ")
+    for options in (["--config", config], [f"--{flag}", value]):
+        done = run("train", g2c_file, *options)
+        assert done.exit_code == 2, done.output
+        assert flag.replace("-", "_") in done.output
+        assert "reading" not in done.output
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "rows.csv")
+    writer = threading.Thread(target=lambda: (tmp_path / "rows.csv").write_text("a,b\n1,2\n"))
+    writer.start()
+    done = run("train", tmp_path / "rows.csv", "--label", "b")
+    assert done.exit_code == 65
+    assert "is a pipe" in done.output
+    (tmp_path / "rows.csv").read_text()
+    writer.join()
+
+
+TABLE = "age,kind,bought\n" + "".join(f"{n},{'ab'[n % 2]},{n % 2}\n" for n in range(50))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "label", "words"),
+    [
+        ("t.csv", TABLE + ",a,1\n", "bought", "line 52: column 'age': the value is missing"),
+        ("t.csv", TABLE, "bougt", "no label column 'bougt'"),
+        ("t.svm", "1 1:2\n0 x:1\n", None, "line 2"),
+        ("absent.csv", None, "bought", "absent.csv"),
+    ],
+)
+def test_a_first_look_comes_before_the_cluster(name, text, label, words, tmp_path, monkeypatch):
+    def start(options):
+        raise AssertionError("a cluster was started")
+
+    monkeypatch.setattr(cluster, "_start_cluster", start)
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    options = ["--label", label] if label else []
+    done = run("train", tmp_path / name, *options, "--nworkers", 1)
+    assert done.exit_code == 65, done.output
+    assert words in done.output
+    assert name in done.output
+
+
+def test_a_table_wants_the_name_of_its_label_column(tmp_path):
+    (tmp_path / "t.csv").write_text(TABLE)
+    done = run("train", tmp_path / "t.csv")
+    assert done.exit_code == 2
+    assert "--label" in done.output
+    assert "age,kind,bought" in done.output
+    done = run("train", tmp_path / "t.csv", "--labels", "column:bought")
+    assert done.exit_code == 2
+    assert "--label NAME now" in done.output
+
+
+def test_a_table_cannot_be_predicted_by_a_model_of_other_rows(g2c_file, tmp_path):
+    assert run("train", g2c_file, "--model", "m.npz", "--quiet").exit_code == 0
+    (tmp_path / "t.csv").write_text(TABLE)
+    done = run("predict", "m.npz", tmp_path / "t.csv")
+    assert done.exit_code == 65
+    assert "does not know how to encode" in done.output

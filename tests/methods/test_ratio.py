@@ -1,0 +1,237 @@
+"""The share of the classes: estimates against naive transcriptions, and against the truth."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy import stats
+
+from dask_s3vm import TSVM
+from dask_s3vm.engine.ingest import ingest
+from dask_s3vm.methods.base import class_totals
+from dask_s3vm.methods.ratio import (
+    DEPENDENCE,
+    MOST_POWER,
+    estimate_ratios,
+    given_ratio,
+    powered,
+    shares_of_labels,
+)
+from dask_s3vm.problems import fold_scores
+from dask_s3vm.problems.fold_scores import LabeledRows, deal_folds, train_folds
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def two_clusters(rng, n=2000, share=0.3, distance=1.2):
+    y = (rng.random(n) < share).astype(int)
+    return rng.normal(size=(n, 6)) + distance * y[:, None] * np.eye(6)[0], y
+
+
+def hidden(rng, y, n_labels):
+    few = np.full(len(y), -1)
+    kept = rng.choice(len(y), n_labels, replace=False)
+    few[kept] = y[kept]
+    return few
+
+
+def estimated(X, few, how="auto", weights=None):
+    classes = np.unique(few[few >= 0])
+    source = ingest(X, few, weights)
+    engine = source.place(classes)
+    source.close()
+    try:
+        positives = [1] if len(classes) == 2 else list(range(len(classes)))
+        totals = class_totals(engine, len(classes))
+        return estimate_ratios(engine, totals, positives, how).estimates
+    finally:
+        engine.close()
+
+
+# models of the folds
+
+
+def naive_folds(rows, weights, targets, folds, lam, scale):
+    """Coefficients of ridge regression without each fold, by a solve for each."""
+    center = rows.mean(axis=0)
+    z = rows - center
+    if scale:
+        z = z / rows.std(axis=0)
+    z = np.column_stack([z / np.sqrt(np.square(z).sum() / len(z)), np.ones(len(z))])
+    outputs, models = np.empty(targets.shape), []
+    for fold in range(folds.max() + 1):
+        kept = folds != fold
+        a = z[kept] * (weights[kept] / weights.mean())[:, None]
+        w = np.linalg.solve(z[kept].T @ a + lam * np.eye(z.shape[1]), a.T @ targets[kept])
+        outputs[~kept] = z[~kept] @ w
+        models.append(w)
+    return outputs, models
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("lam", [0.01, 1.0])
+def test_outputs_are_those_of_models_that_have_not_seen_the_row(rng, monkeypatch, sparse, lam):
+    monkeypatch.setattr(fold_scores, "LAMS", [lam])
+    rows = rng.normal(size=(40, 5)) + 3.0
+    rows[:, 1] *= 1000.0  # one column outweighs all others unless it is scaled
+    codes = (rows[:, 0] + 0.2 * rng.normal(size=40) > 3.0).astype(int)
+    weights = rng.uniform(0.5, 2.0, 40)
+    targets = np.where(codes == 1, 1.0, -1.0)[:, None]
+    folds = deal_folds(codes, 5)
+    given = sp.csr_array(rows) if sparse else rows
+    found = train_folds(LabeledRows(given, codes, weights), targets, folds)
+    tried = [naive_folds(rows, weights, targets, folds, lam, scale) for scale in (False, True)]
+    errors = [(weights[:, None] * (np.clip(o, -1, 1) - targets) ** 2).sum() for o, _ in tried]
+    assert errors[1] < errors[0]
+    np.testing.assert_allclose(found.outputs, tried[1][0], atol=1e-6)
+    for fold in range(5):
+        own = folds == fold
+        outputs = rows[own] @ found.W[:, fold] + found.b[fold]
+        np.testing.assert_allclose(outputs, found.outputs[own, 0], atol=1e-6)
+
+
+def test_folds_have_their_part_of_each_class(rng):
+    codes = rng.integers(0, 3, 100)
+    folds = deal_folds(codes, 5)
+    for c in range(3):
+        sizes = np.bincount(folds[codes == c], minlength=5)
+        assert sizes.max() - sizes.min() <= 1
+
+
+# estimates
+
+
+def test_the_formula(rng):
+    z = rng.random(60) < 0.4
+    g = np.clip(0.5 * z + 0.3 * rng.random(60), 0, 1)
+    found = powered(z, g, np.ones(60), 0.5, 1000.0)
+    cov, var = np.cov(z, g, bias=True)[0, 1], g.var()
+    k = min(cov / var, MOST_POWER)
+    r = np.corrcoef(z, g)[0, 1] ** 2
+    k *= 1 - (1 - r) / (r * 58)
+    assert found.value == pytest.approx(z.mean() + k * (0.5 - g.mean()))
+    spread = np.sqrt(DEPENDENCE * (z - k * g).var() * 60 / 57 * (1 / 60 + 1 / 1000))
+    assert found.high - found.value == pytest.approx(stats.t.ppf(0.975, 57) * spread)
+
+
+def test_scores_that_tell_nothing_leave_the_share(rng):
+    z = rng.random(50) < 0.4
+    found = powered(z, np.full(50, 0.5), np.ones(50), 0.9, 1000.0)
+    assert found.value == pytest.approx(z.mean())
+
+
+def test_it_is_nearer_than_the_share_and_covers(rng):
+    off, off_share, covered = [], [], 0
+    for _ in range(60):
+        X, y = two_clusters(rng, distance=3.0)
+        few = hidden(rng, y, 60)
+        (found,) = estimated(X, few)
+        truth = y[few < 0].mean()
+        off.append(abs(found.value - truth))
+        off_share.append(abs(y[few >= 0].mean() - truth))
+        covered += found.low <= truth <= found.high
+    assert np.mean(off) < 0.7 * np.mean(off_share)
+    assert covered >= 53  # 57 are expected; fewer than 53 have a chance of 2 %
+
+
+def test_labels_by_class_are_seen_through(rng):
+    X, y = two_clusters(rng, n=4000, share=0.2, distance=3.0)
+    few = np.full(len(y), -1)
+    for c in (0, 1):
+        few[np.flatnonzero(y == c)[:50]] = c
+    (found,) = estimated(X, few, "shift")
+    truth = y[few < 0].mean()
+    assert abs(found.value - truth) < 0.04
+    assert found.low < truth < found.high
+    assert found.source == "shift"
+    (labels,) = estimated(X, few, "labels")
+    assert labels.value == 0.5
+
+
+def test_too_few_rows_of_a_class_leave_the_share(rng):
+    X, y = two_clusters(rng)
+    few = np.full(len(y), -1)
+    few[np.flatnonzero(y == 0)[:20]] = 0
+    few[np.flatnonzero(y == 1)[:2]] = 1
+    (found,) = estimated(X, few)
+    assert found.value == pytest.approx(2 / 22)
+    assert found.source == "labels"
+
+
+def test_shares_of_all_classes_sum_to_one(rng):
+    y = rng.choice(4, 3000, p=[0.4, 0.3, 0.2, 0.1])
+    X = rng.normal(size=(3000, 8)) + 4.0 * np.eye(8)[y]
+    few = hidden(rng, y, 80)
+    found = estimated(sp.csr_array(X), few)
+    assert sum(one.value for one in found) == pytest.approx(1.0)
+    truth = np.bincount(y[few < 0]) / (few < 0).sum()
+    share = np.bincount(few[few >= 0]) / 80
+    values = np.array([one.value for one in found])
+    assert np.abs(values - truth).sum() < 0.5 * np.abs(share - truth).sum()
+    assert all(one.low <= one.value <= one.high for one in found)
+
+
+def test_rows_of_weight_zero_are_absent(rng):
+    X, y = two_clusters(rng)
+    few = hidden(rng, y, 100)
+    weights = (rng.random(len(y)) < 0.7).astype(float)
+    (masked,) = estimated(X, few, weights=weights)
+    kept = weights > 0
+    (alone,) = estimated(X[kept], few[kept])
+    assert masked.value == pytest.approx(alone.value)
+    assert masked.low == pytest.approx(alone.low)
+
+
+def test_order_and_scale_of_rows_hardly_matter(rng):
+    X, y = two_clusters(rng)
+    few = hidden(rng, y, 100)
+    (found,) = estimated(X, few)
+    (scaled,) = estimated(1000.0 * X + 5.0, few)
+    assert scaled.value == pytest.approx(found.value, abs=1e-6)
+    order = rng.permutation(len(y))
+    (moved,) = estimated(X[order], few[order])
+    assert abs(moved.value - found.value) < 0.25 * (found.high - found.low)
+
+
+def test_the_interval_of_a_share_is_jeffreys():
+    totals = type("T", (), {})()
+    totals.counts = totals.weights = np.array([70.0, 30.0])
+    totals.n_unlabeled = 10**9
+    (found,) = shares_of_labels(totals, [1])
+    wanted = stats.beta.ppf([0.025, 0.975], 30.5, 70.5)
+    assert (found.low, found.high) == pytest.approx(tuple(wanted), abs=1e-6)
+
+
+def test_a_given_ratio_has_the_interval_of_a_draw():
+    found = given_ratio(0.3, 1000)
+    wanted = stats.norm.ppf(0.975) * np.sqrt(0.3 * 0.7 / 1000)
+    assert (found.value - found.low, found.high - found.value) == pytest.approx((wanted, wanted))
+    assert given_ratio(0.0, 10).interval == (0.0, 0.0)
+
+
+# estimators
+
+
+def test_an_estimator_keeps_what_was_found(rng):
+    X, y = two_clusters(rng, distance=3.0)
+    few = hidden(rng, y, 100)
+    model = TSVM(0.1).fit(X, few)
+    (found,) = estimated(X, few)
+    assert model.positive_ratio_ == found.value
+    assert tuple(model.positive_ratio_interval_) == found.interval
+
+
+def test_shares_of_several_classes_can_be_given(rng):
+    y = rng.choice(3, 600)
+    X = rng.normal(size=(600, 4)) + 4.0 * np.eye(4)[y]
+    few = hidden(rng, y, 60)
+    shares = {0: 0.5, 1: 0.3, 2: 0.2}
+    model = TSVM(0.1, positive_ratio=shares).fit(X, few)
+    assert model.positive_ratio_.tolist() == [0.5, 0.3, 0.2]
+    assert model.positive_ratio_interval_.shape == (3, 2)
+    with pytest.raises(ValueError, match="sum to 1, got"):
+        TSVM(positive_ratio={0: 0.5, 1: 0.3, 2: 0.3}).fit(X, few)
+    with pytest.raises(ValueError, match=r"wanted those of the classes \[0, 1, 2\]"):
+        TSVM(positive_ratio={0: 0.5, 1: 0.5}).fit(X, few)
