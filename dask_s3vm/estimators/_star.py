@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dask_s3vm.estimators._base import FitRows, LinearS3VM, Solver, one_or_all
+from dask_s3vm.estimators._base import FitRows, Solver, one_or_all
 from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._rows import PlacedRows, as_array
+from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.kernel_columns import KernelColumns, all_rows, block_rows, kernel_columns
 from dask_s3vm.methods.base import BinaryTask, ClassTotals, Start, balanced_weights
@@ -31,7 +32,7 @@ EXACT_ROWS = 10_000
 
 
 @parametrized
-class STARSVM(STARParameters, ShardedSearch, LinearS3VM):
+class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     """Self-training SVM with adaptive regularization (STAR-SVM).
 
     An SVM without offset is trained on the rows that have a label::
@@ -55,11 +56,11 @@ class STARSVM(STARParameters, ShardedSearch, LinearS3VM):
     shards, on any engine, with coordinate ascent in each; kernels other than the linear one are
     computed with landmark rows. "auto" shards the linear kernel, and others beyond 10,000 rows.
 
-    With ``balance="predictions"`` the linear kernel has a bias, and the threshold of the model is
-    moved to where the share of positive predictions is the ratio: weights of the classes have moved
-    it away from there. With ``balance="paper"`` there is no offset: have the classes on both sides
-    of the origin then. The authors' program computes exp(-|x - z|^2 / (4 sigma^2)) for its sigma:
-    give sqrt(2) times that to get the same kernel.
+    With ``balance="predictions"`` the linear kernel has a bias. Where the share of positive
+    predictions is outside the interval of the ratio, the threshold is moved to the ratio: weights
+    of the classes have moved it. With ``balance="paper"`` there is no offset: have the classes on
+    both sides of the origin then. The authors' program computes exp(-|x - z|^2 / (4 sigma^2)) for
+    its sigma: give sqrt(2) times that to get the same kernel.
 
     References
     ----------
@@ -143,7 +144,8 @@ class STARSVM(STARParameters, ShardedSearch, LinearS3VM):
         ) -> StarSolution:
             costs = class_costs(self.C, task.ratio, self.weighting)
             wanted = self._wanted(task) if self._is_balanced(task) else None
-            training = SelfTraining(problems.of_class(task.positive, costs), costs, self, wanted)
+            problem = problems.of_class(task.positive, costs)
+            training = SelfTraining(problem, costs, self, wanted, rows.supervised)
             return rows.record.run(f"{name}/stages", training, about)
 
         return solve
@@ -163,13 +165,8 @@ class STARSVM(STARParameters, ShardedSearch, LinearS3VM):
         return self.balance == "predictions" and task.n_unlabeled > 0
 
     def _wanted(self, task: BinaryTask) -> BinaryTask:
-        """What predictions are to agree with: the ratio itself if classes are weighted.
-
-        The weights have moved the threshold from where the shares of the classes put it.
-        """
-        if self.weighting == "none":
-            return task
-        return replace(task, ratio_interval=(task.ratio, task.ratio))
+        """What predictions are to agree with; weights of classes have moved the threshold."""
+        return replace(task, to_ratio=self.weighting != "none")
 
     def _is_exact(self, X: Any) -> bool:
         """Whether columns of the exact kernel are used; see `sharded`."""

@@ -14,6 +14,7 @@ from dask_s3vm.parameters.fields import (
     parametrized,
     redeclared,
 )
+from dask_s3vm.parameters.safe import SafetyParameters
 from dask_s3vm.parameters.shared import (
     KERNEL_CHOICES,
     ClassWeightParameters,
@@ -33,6 +34,7 @@ class LabelingParameters(
     MethodParameters,
     CostParameters,
     RatioParameters,
+    SafetyParameters,
     InterceptParameters,
     LabelParameters,
     KernelParameters,
@@ -128,6 +130,7 @@ class STARParameters(
     MethodParameters,
     CostParameters,
     RatioParameters,
+    SafetyParameters,
     ShardedParameters,
     LabelParameters,
     KernelParameters,

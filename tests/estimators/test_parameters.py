@@ -25,6 +25,7 @@ every_estimator = pytest.mark.parametrize("kind", ESTIMATORS.values(), ids=ESTIM
 POSITIONAL = {
     "L2SVM": ["lam"],
     "TSVM": ["lam", "lam_unlabeled"],
+    "S3VM": ["lam"],
     "DAS3VM": ["lam", "lam_unlabeled"],
     "QNS3VM": ["lam", "lam_unlabeled"],
     "RLSC": ["lam"],
@@ -37,6 +38,10 @@ POSITIONAL = {
 
 #: Parameters that are not the same in all estimators -> those that differ from most, and why.
 DIFFERENT = {
+    "balance": (
+        {"MaxMarginClustering"},
+        "a clustering has no ratio to agree with: its balance is the share itself",
+    ),
     "lam": (
         {"RLSC", "S2RLSC", "MaxMarginClustering"},
         "The square loss counts every row, not only those in the margin, and wants more of the "
@@ -59,6 +64,10 @@ DIFFERENT = {
     "max_iter": (
         {"QNS3VM", "STARSVM"},
         "What is counted is not Newton steps, but evaluations, and rounds or steps.",
+    ),
+    "safe": (
+        {"RLSC"},
+        "A projection that uses no folds: with the square loss there is a guarantee.",
     ),
     "n_restarts": (
         {"QPS3VM"},
