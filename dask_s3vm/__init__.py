@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         QPS3VM as QPS3VM,
         RLSC as RLSC,
         S2RLSC as S2RLSC,
+        S3VM as S3VM,
         STARSVM as STARSVM,
         TSVM as TSVM,
         MaxMarginClustering as MaxMarginClustering,

@@ -133,10 +133,17 @@ def _is_for_users(warning: warnings.WarningMessage) -> bool:
 
 def _run_shell(block: Block, scope: dict[str, Any]) -> str:
     """Run shell commands, with the `dask-s3vm` of this Python; they see no Python variable."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    # the command of this Python, and the package of this checkout
+    path, modules = str(Path(sys.executable).parent), str(Path(__file__).resolve().parents[1])
+    front = {
+        name: os.pathsep.join([first, *os.environ.get(name, "").split(os.pathsep)]).rstrip(
+            os.pathsep
+        )
+        for name, first in (("PATH", path), ("PYTHONPATH", modules))
+    }
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.code],
-        env=os.environ | {"PATH": path, "COLUMNS": "100"},
+        env=os.environ | front | {"COLUMNS": "100"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
