@@ -38,7 +38,7 @@ class RunBlocks(SphinxTransform):
 
 def _insert_after(node: nodes.literal_block, block: Block, result: Result) -> None:
     parts: list[nodes.Node] = [_output(result.text)] if result.text else []
-    parts += [_picture(path, block.alt) for path in result.figures]
+    parts += [_picture(path, block.alt, node.document) for path in result.figures]
     place = node.parent.index(node) + 1
     node.parent[place:place] = parts
 
@@ -47,9 +47,11 @@ def _output(text: str) -> nodes.literal_block:
     return nodes.literal_block(text, text, language="text", classes=["output"])
 
 
-def _picture(path: Path, alt: str) -> nodes.figure:
+def _picture(path: Path, alt: str, document: nodes.document) -> nodes.figure:
     image = nodes.image(uri=f"/{FIGURES}/{path.name}", alt=alt)
-    return nodes.figure("", image, nodes.caption(alt, alt))
+    figure = nodes.figure("", image, nodes.caption(alt, alt))
+    document.set_id(figure)
+    return figure
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
