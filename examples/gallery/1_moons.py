@@ -1,9 +1,9 @@
 """
-Two moons, four labels
-======================
+Two moons, eight labels
+=======================
 
-Four rows are labeled and 396 are not. An SVM that sees the labels alone cuts through both moons. A
-TSVM looks for a boundary that runs where there are few rows.
+Eight rows are labeled and 392 are not. An SVM sees the labels alone. A TSVM looks for a boundary
+that runs where there are few rows.
 """
 
 import matplotlib.pyplot as plt
@@ -14,13 +14,13 @@ from dask_s3vm.datasets import hide_labels, make_moons
 from dask_s3vm.plotting import plot_decision_boundary
 
 X, y = (np.asarray(part) for part in make_moons(n_rows=400, random_state=1))
-few = hide_labels(y, 4)
+few = hide_labels(y, 8)
 
 kernel = {"kernel": "rbf", "sigma": 0.3, "n_components": 100, "random_state": 0}
 models = [L2SVM(lam=1e-2, **kernel), TSVM(lam=1e-2, positive_ratio=0.5, **kernel)]
 
 # %%
-# Train both and draw the boundary of each. Circles are unlabeled rows.
+# Train both and draw the boundary of each. Small dots are unlabeled rows.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
 for model, axis in zip(models, axes, strict=True):
