@@ -4,8 +4,50 @@ Names are loaded on first use: dask imports this package at start-up, for the en
 ``dask.sizeof`` and ``dask_cli``, and that import must not load scikit-learn and numba.
 """
 
+# ruff: noqa: I001 (one statement for each module)
+
+from typing import TYPE_CHECKING
+
 from dask_s3vm._lazy import lazy_names
 from dask_s3vm._version import __version__
+
+# For type checkers and editors. A test compares it with _PUBLIC.
+if TYPE_CHECKING:
+    from dask_s3vm import (
+        datasets as datasets,
+        features as features,
+        io as io,
+        model_selection as model_selection,
+        plotting as plotting,
+    )
+    from dask_s3vm.estimators import (
+        DAS3VM as DAS3VM,
+        L2SVM as L2SVM,
+        QNS3VM as QNS3VM,
+        QPS3VM as QPS3VM,
+        RLSC as RLSC,
+        S2RLSC as S2RLSC,
+        S3VM as S3VM,
+        STARSVM as STARSVM,
+        TSVM as TSVM,
+        MaxMarginClustering as MaxMarginClustering,
+        SubmodularS3VM as SubmodularS3VM,
+        l2svm_path as l2svm_path,
+        rlsc_path as rlsc_path,
+        s2rlsc_path as s2rlsc_path,
+    )
+    from dask_s3vm.features import (
+        TableEncoder as TableEncoder,
+        UnitScaler as UnitScaler,
+    )
+    from dask_s3vm.io import (
+        load_model as load_model,
+        save_model as save_model,
+    )
+    from dask_s3vm.parameters.shared import (
+        C_to_lam as C_to_lam,
+        lam_to_C as lam_to_C,
+    )
 
 _PUBLIC = {
     "DAS3VM": "dask_s3vm.estimators",

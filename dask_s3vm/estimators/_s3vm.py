@@ -1,6 +1,6 @@
 """S3VM: the estimator for those who do not want to choose."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class S3VM(S3VMParameters, GuardedS3VM):
         return self._variants()["tsvm"]._solve(rows, task, start, name, about)
 
     @interruptible
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train the model; see `TSVM.fit`."""
         if self.scale == "auto" and not isinstance(X, PlacedRows):
             return self._fit_scaled(X, y, sample_weight)
@@ -90,7 +90,7 @@ class S3VM(S3VMParameters, GuardedS3VM):
                 "before, for example with UnitScaler in a pipeline, and use scale='none'"
             )
 
-    def _fit_scaled(self, X: Any, y: Any, sample_weight: Any) -> Any:
+    def _fit_scaled(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Train on scaled columns where that matters, and bring the weights back to those given.
 
         w.((x - m) s) + b = (w s).x + b - (w s).m

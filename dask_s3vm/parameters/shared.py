@@ -343,8 +343,8 @@ class RunParameters(ReportParameters):
     checkpoint: str | os.PathLike[str] | None = parameter(
         "str, path or None",
         "Directory (a path, or a URL such as ``s3://...``) in which the fit keeps its state, from "
-        "which an interrupted fit resumes; see the README. The state is removed when the fit is "
-        "done.",
+        "which an interrupted fit resumes; see the page Faults of the documentation. The state is "
+        "removed when the fit is done.",
         [str, os.PathLike, None],
         default=None,
     )

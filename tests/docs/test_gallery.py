@@ -1,50 +1,31 @@
-"""What the documents say is what happens."""
+"""Scripts of the gallery and larger examples run."""
 
-import doctest
-import importlib
+import ast
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from dask_s3vm.datasets import hide_labels, make_g2c
-
-ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text()
+ROOT = Path(__file__).resolve().parents[2]
+GALLERY = sorted((ROOT / "examples" / "gallery").glob("*.py"))
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
-
-
-def test_first_python_blocks_of_the_readme_run():
-    scope = {}
-    for block in blocks("python")[:5]:
-        exec(block, scope)
-        assert scope["model"].termination_ == "converged"
-
-
-def test_the_readme_chooses_parameters():
-    (block,) = [block for block in blocks("python") if "S3VMGridSearchCV" in block]
-    X, y = make_g2c(n_rows=150, n_features=10)
-    scope = {"X": X, "few": hide_labels(y, 30)}
-    exec(block, scope)
-    assert scope["search"].best_score_ > 0.8
-
-
-DOCUMENTED = ["_clustering", "_l2svm", "_labeling", "_least_squares", "_star", "_transductive"]
-DOCUMENTED = [f"estimators.{name}" for name in DOCUMENTED]
-DOCUMENTED += ["model_selection._splits", "model_selection._searches", "baselines"]
-
-
-@pytest.mark.parametrize("name", DOCUMENTED)
-def test_docstring_examples(name):
-    module = importlib.import_module(f"dask_s3vm.{name}")
-    failed, tried = doctest.testmod(module)
-    assert tried > 0
-    assert failed == 0
+@pytest.mark.parametrize("script", GALLERY, ids=lambda path: path.stem)
+def test_gallery_script_runs(script, monkeypatch, tmp_path):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    monkeypatch.delenv("DISPLAY", raising=False)
+    title, line = ast.get_docstring(ast.parse(script.read_text())).split("\n")[:2]
+    assert line == "=" * len(title)
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+        assert plt.get_fignums()
+    finally:
+        plt.close("all")
 
 
 @pytest.mark.slow
