@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.estimators._rows import PlacedRows, as_array, plain_labels, rows_to_predict
@@ -83,6 +84,13 @@ class LinearModel(KernelParameters, LinearOutputs, BaseEstimator):
         return tags
 
 
+def _has_probabilities(model: Any) -> bool:
+    """Whether a model has `predict_proba`, as scikit-learn asks before it is fitted."""
+    if not getattr(model, "probability", False):
+        raise AttributeError("predict_proba is there only with probability=True")
+    return True
+
+
 @parametrized
 class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
     """A linear model with `classes_`; see `LinearClasses`."""
@@ -94,6 +102,26 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
         'How the last training ended: "converged", "precision" where rounding allowed no further '
         'step, or "max_iter".',
     )
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each class; only with ``probability=True``.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), or a frame
+            As for `predict`.
+
+        Returns
+        -------
+        array of shape (n, n_classes), in the order of `classes_`; lazy if X is.
+        """
+        return self._probabilities(X)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithms of `predict_proba`, exact where probabilities are near 0."""
+        return self._probabilities(X, log=True)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the labeled rows whose class is predicted right; others are left out.

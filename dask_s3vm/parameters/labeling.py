@@ -21,6 +21,7 @@ from dask_s3vm.parameters.shared import (
     InterceptParameters,
     KernelParameters,
     LabelParameters,
+    ProbabilityParameters,
     RatioParameters,
     RunParameters,
     ShardedParameters,
@@ -38,6 +39,7 @@ class LabelingParameters(
     KernelParameters,
     ClassWeightParameters,
     StoppingParameters,
+    ProbabilityParameters,
     RunParameters,
 ):
     """Parameters of the methods that find labels first and then train an SVM on them."""
@@ -132,6 +134,7 @@ class STARParameters(
     LabelParameters,
     KernelParameters,
     StoppingParameters,
+    ProbabilityParameters,
     RunParameters,
 ):
     """Parameters of STAR-SVM."""

@@ -19,6 +19,7 @@ from dask_s3vm.parameters.shared import (
     InterceptParameters,
     LabelParameters,
     LeastSquaresKernel,
+    ProbabilityParameters,
     RegularizationParameters,
     ReportParameters,
     RunParameters,
@@ -35,6 +36,7 @@ class RLSCParameters(
     InterceptParameters,
     SupervisedLabelParameters,
     ClassWeightParameters,
+    ProbabilityParameters,
     ReportParameters,
 ):
     """Parameters of regularized least squares."""
@@ -72,6 +74,7 @@ class S2RLSCParameters(
     LeastSquaresKernel,
     LabelParameters,
     ClassWeightParameters,
+    ProbabilityParameters,
     RunParameters,
 ):
     """Parameters of S2RLSC."""

@@ -16,6 +16,7 @@ from dask_s3vm.parameters.shared import (
     InterceptParameters,
     KernelParameters,
     LabelParameters,
+    ProbabilityParameters,
     RegularizationParameters,
     RunParameters,
     StoppingParameters,
@@ -35,6 +36,7 @@ class L2SVMParameters(
     ClassWeightParameters,
     StoppingParameters,
     WarmStartParameters,
+    ProbabilityParameters,
     RunParameters,
 ):
     """Parameters of the supervised SVM."""
@@ -66,6 +68,7 @@ class TransductiveParameters(
     ClassWeightParameters,
     StoppingParameters,
     WarmStartParameters,
+    ProbabilityParameters,
     RunParameters,
 ):
     """Parameters that TSVM, DA and QN-S3VM have in common."""
