@@ -14,6 +14,7 @@ _PUBLIC = {
     "QNS3VM": "dask_s3vm.estimators",
     "RLSC": "dask_s3vm.estimators",
     "S2RLSC": "dask_s3vm.estimators",
+    "S3VM": "dask_s3vm.estimators",
     "STARSVM": "dask_s3vm.estimators",
     "QPS3VM": "dask_s3vm.estimators",
     "SubmodularS3VM": "dask_s3vm.estimators",

@@ -3,9 +3,11 @@
 import contextlib
 import contextvars
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 __all__ = [
     "CheckpointError",
@@ -108,3 +110,31 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         module.get("__name__"),
         module.setdefault("__warningregistry__", {}),
     )
+
+
+#: State of `quiet`: the filters to restore, then one entry for each thread inside.
+_silenced: list[Any] = []
+_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Suppress the warnings of fits in all threads, while at least one thread is inside.
+
+    The warnings of hundreds of fits are of no use; the final fit warns. `warnings.catch_warnings`
+    alone is not thread-safe: the filters belong to the process, and the first thread to leave would
+    restore them for all.
+    """
+    with _lock:
+        if not _silenced:
+            _silenced.append(warnings.catch_warnings())
+            _silenced[0].__enter__()
+            warnings.simplefilter("ignore", UserWarning)
+        _silenced.append(None)
+    try:
+        yield
+    finally:
+        with _lock:
+            _silenced.pop()
+            if len(_silenced) == 1:
+                _silenced.pop().__exit__(None, None, None)

@@ -129,6 +129,16 @@ def test_without_files_rows_are_made(run, scheduler, script):
     assert len(errors_of(told)) == 1
 
 
+def test_the_study_of_safety(run, tmp_path):
+    told = run("safety", "--quick", "--out", tmp_path / "out")
+    assert "generated text: 4 draws" in told
+    assert "| S3VM | 12 |" in told
+    assert (tmp_path / "out" / "gains.png").stat().st_size > 0
+    before = (tmp_path / "out" / "G2C.csv").read_text()
+    run("safety", "--quick", "--out", tmp_path / "out")
+    assert (tmp_path / "out" / "G2C.csv").read_text() == before, "what is done is not done again"
+
+
 def test_my_csv(run):
     told = run("my_csv", "--rows", 600)
     assert "600 rows, 20 of them labeled" in told

@@ -7,6 +7,7 @@ from dask_s3vm.estimators._clustering import MaxMarginClustering
 from dask_s3vm.estimators._l2svm import L2SVM, l2svm_path
 from dask_s3vm.estimators._labeling import QPS3VM, SubmodularS3VM
 from dask_s3vm.estimators._least_squares import RLSC, S2RLSC, rlsc_path, s2rlsc_path
+from dask_s3vm.estimators._s3vm import S3VM
 from dask_s3vm.estimators._star import STARSVM
 from dask_s3vm.estimators._transductive import DAS3VM, QNS3VM, TSVM
 
@@ -17,6 +18,7 @@ __all__ = [
     "QPS3VM",
     "RLSC",
     "S2RLSC",
+    "S3VM",
     "STARSVM",
     "TSVM",
     "MaxMarginClustering",

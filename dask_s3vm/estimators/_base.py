@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -90,6 +90,19 @@ class FitRows:
         if self.start is None:
             return np.zeros(layout.n_features + 1)
         return layout.to_internal(self.start[problem])
+
+
+class Found(NamedTuple):
+    """What was found for a model.
+
+    rows : what it was trained on.
+    solved : solutions of the binary problems.
+    labels : class number of each row, where the method found some and they are wanted; else None.
+    """
+
+    rows: FitRows
+    solved: list[Any]
+    labels: Any
 
 
 def positives_of(classes: np.ndarray) -> list[int]:
@@ -231,6 +244,15 @@ class LinearS3VM(MethodParameters, LinearClassifier):
                 UserWarning,
             )
         return solution
+
+    def _find(
+        self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None, with_labels: bool
+    ) -> list[Found]:
+        """Train all models; `with_labels` if labels that a method finds are wanted."""
+        return [
+            Found(rows, solved, self._found_labels(rows, solved) if with_labels else None)
+            for solved in self._train(rows, models, seeds)
+        ]
 
     def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
         """Set the fitted attributes, and warn where a fit did not converge.
@@ -408,12 +430,9 @@ def fit_path(
     walk = list(models) if len(models) == 1 else sorted(models, key=lambda model: -model.lam)
     guide = walk[0] if len(walk) == 1 else clone(walk[0])
     with guide._placed(X, y, sample_weight, [model.lam for model in walk[1:]]) as rows:
-        found = guide._train(rows, walk, seeds)
-        labels = [None] * len(walk)
-        if not isinstance(X, PlacedRows):
-            labels = [guide._found_labels(rows, solved) for solved in found]
+        found = guide._find(rows, walk, seeds, with_labels=not isinstance(X, PlacedRows))
     history = rows.record.history
-    for model, solved, numbers in zip(walk, found, labels, strict=True):
+    for model, (rows, solved, numbers) in zip(walk, found, strict=True):
         own = history
         if model is not guide:
             own = [row for row in history if row["lam"] == model.lam]

@@ -8,7 +8,8 @@ import numpy as np
 
 from dask_s3vm import _config
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.estimators._base import FitRows, LinearS3VM, Solver, one_or_all
+from dask_s3vm.estimators._base import FitRows, Solver, one_or_all
+from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start, one_weight
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.labeling import (
@@ -30,7 +31,7 @@ UNLABELED_PART = 0.1
 
 
 @parametrized
-class LabelingS3VM(LabelingParameters, LinearS3VM):
+class LabelingS3VM(LabelingParameters, GuardedS3VM):
     """Base of QPS3VM and SubmodularS3VM.
 
     Unlabeled rows must all have the same sample weight, or 0, which leaves them out: the program

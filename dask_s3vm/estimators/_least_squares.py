@@ -1,20 +1,26 @@
 """RLSC, S2RLSC: least squares in closed form, and with labels that are searched."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from dask_s3vm.estimators._base import FitRows, LinearS3VM, Seeds, Solver, fit_path
 from dask_s3vm.estimators._linear import LinearModel
+from dask_s3vm.estimators._rows import has_unlabeled
+from dask_s3vm.estimators._safe import GuardedS3VM
+from dask_s3vm.exceptions import warn
 from dask_s3vm.features import KernelMap, fit_kernel_map
 from dask_s3vm.features.landmarks import narrow_rows
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import BinaryTask, Start
+from dask_s3vm.methods.projected import Projection, reduce_all
 from dask_s3vm.methods.restarts import SearchSettings
-from dask_s3vm.methods.rlsc import ChosenLam, RLSCTraining, choose_lam
+from dask_s3vm.methods.rlsc import ChosenLam, RLSCModel, RLSCTraining, choose_lam
 from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.methods.s2rlsc import (
     LabeledSolution,
@@ -113,10 +119,21 @@ class RLSC(RLSCParameters, LeastSquaresModel, LinearS3VM):
     This is the problem of ``Ridge(alpha=lam * l)`` on y in {-1, +1}, with a column of ones in place
     of its intercept.
 
+    With ``safe=True`` unlabeled rows are used, without a guess of their labels (Krijthe & Loog). Of
+    the models that minimize, over all n rows::
+
+        J(w; q) = 1/n (sum_lab (y_i - w.x_i)^2 + sum_unl (q_j - w.x_j)^2) + lam |w|^2
+
+    for some labels -1 <= q_j <= 1, the one nearest to the supervised model is taken, in the metric
+    of J. Then J is not larger than that of the supervised model, for any labels q, the true ones
+    included. This is a statement about the quadratic loss; classes may still come out worse.
+
     References
     ----------
     F. Gieseke, O. Kramer, A. Airola, T. Pahikkala. Efficient Recurrent Local Search Strategies for
     Semi- and Unsupervised Regularized Least-Squares Classification.
+    J. H. Krijthe, M. Loog. Projected estimators for robust semi-supervised classification. Machine
+    Learning 106, 2017.
 
     Examples
     --------
@@ -146,18 +163,53 @@ class RLSC(RLSCParameters, LeastSquaresModel, LinearS3VM):
         lams = [lam for model in models for lam in check_lams(model.lam)]
         training = RLSCTraining(rows.engine, rows.positives, rows.costs, lams, self.fit_intercept)
         found = rows.record.run("models", training).models
-        if len(models) == 1:
-            return [found]
-        return [[one] for one in found]
+        chosen = [_fewest_errors(found)] if len(models) == 1 else found
+        if self.safe and has_unlabeled(self, rows.totals):
+            moved = self._projected(rows, chosen)
+            found = [moved.get(one.lam, one) for one in found]
+        return [found] if len(models) == 1 else [[one] for one in found]
+
+    def _projected(self, rows: FitRows, models: Sequence[RLSCModel]) -> dict[float, RLSCModel]:
+        """Project models, by lam; see `methods.projected`. All rows weigh alike in it."""
+        reduced = reduce_all(
+            rows.engine, rows.totals, rows.costs, rows.positives, self.fit_intercept
+        )
+        moved = {}
+        for model in models:
+            solved = []
+            for number, (positive, one) in enumerate(
+                zip(rows.positives, model.solved, strict=True)
+            ):
+                projection = Projection(reduced, number, one, model.lam)
+                name = f"projection, class {positive}, lam {model.lam!r}"
+                solved.append(rows.record.run(name, projection, {"class": positive}))
+            moved[model.lam] = replace(model, solved=solved)
+        return moved
 
     def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
-        chosen = min(solved, key=lambda one: (one.loo_error, one.loo_loss))
+        chosen = _fewest_errors(solved)
         self.lams_ = np.array([one.lam for one in solved], dtype=np.float64)
         self.lam_ = float(chosen.lam)
         self.loo_errors_ = np.array([one.loo_error for one in solved])
         self.loo_losses_ = np.array([one.loo_loss for one in solved])
         super()._keep(chosen.solved, rows, history)
         self._to_columns()
+
+    def _keep_course(self, solved: list[Any], history: list[HistoryRow]) -> None:
+        ended = [replace(one, termination="converged") for one in solved]
+        super()._keep_course(ended, history)
+        if any(one.termination == "max_iter" for one in solved):
+            self.termination_ = "max_iter"
+            warn(
+                "RLSC: the projection did not converge, and the supervised model was kept; a "
+                "larger lam makes it easier",
+                ConvergenceWarning,
+            )
+
+
+def _fewest_errors(models: Sequence[RLSCModel]) -> RLSCModel:
+    """The model of the lam to take."""
+    return min(models, key=lambda one: (one.loo_error, one.loo_loss))
 
 
 @interruptible
@@ -195,7 +247,7 @@ def check_lams(lam: Any, name: str = "lam") -> list[float]:
 
 
 @parametrized
-class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, LinearS3VM):
+class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
     """Semi-supervised regularized least squares, by local search with restarts.
 
     Looks for labels of the unlabeled rows and a model that minimize (Gieseke et al., eq. 10)::

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dask_s3vm.estimators._base import FitRows, LinearS3VM, Solver, one_or_all
+from dask_s3vm.estimators._base import FitRows, Solver, one_or_all
 from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._rows import PlacedRows, as_array
+from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.kernel_columns import KernelColumns, all_rows, block_rows, kernel_columns
 from dask_s3vm.methods.base import BinaryTask, ClassTotals, Start, balanced_weights
@@ -31,7 +32,7 @@ EXACT_ROWS = 10_000
 
 
 @parametrized
-class STARSVM(STARParameters, ShardedSearch, LinearS3VM):
+class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     """Self-training SVM with adaptive regularization (STAR-SVM).
 
     An SVM without offset is trained on the rows that have a label::
@@ -143,7 +144,8 @@ class STARSVM(STARParameters, ShardedSearch, LinearS3VM):
         ) -> StarSolution:
             costs = class_costs(self.C, task.ratio, self.weighting)
             wanted = self._wanted(task) if self._is_balanced(task) else None
-            training = SelfTraining(problems.of_class(task.positive, costs), costs, self, wanted)
+            problem = problems.of_class(task.positive, costs)
+            training = SelfTraining(problem, costs, self, wanted, rows.supervised)
             return rows.record.run(f"{name}/stages", training, about)
 
         return solve

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dask_s3vm.estimators._base import FitRows, LinearS3VM
+from dask_s3vm.estimators._base import FitRows
+from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
 from dask_s3vm.methods.da import train_da
 from dask_s3vm.methods.l2svm import train_l2svm
@@ -23,7 +24,7 @@ from dask_s3vm.parameters.methods import (
 
 
 @parametrized
-class TransductiveS3VM(TransductiveParameters, LinearS3VM):
+class TransductiveS3VM(TransductiveParameters, GuardedS3VM):
     """Base of TSVM, DA and QN-S3VM."""
 
     intercept_: np.ndarray = fitted(

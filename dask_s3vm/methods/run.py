@@ -289,6 +289,40 @@ class Record:
         self._checkpoint.save(snapshot, began)
 
 
+class RecordPart(Record):
+    """A record within another one, for fits of which one fit is made.
+
+    Parameters
+    ----------
+    whole : the record that keeps states and rows.
+    name : what names of states begin with here.
+    about : what rows of the history begin with here.
+    """
+
+    def __init__(self, whole: Record, name: str, about: HistoryRow | None = None) -> None:
+        self._whole = whole
+        self._name = name
+        self._about = about or {}
+        self.history = whole.history
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of the whole fit."""
+        return self._whole.rounds
+
+    def add(self, row: HistoryRow) -> None:
+        """Add a row to the history."""
+        self._whole.add({**self._about, **row})
+
+    def run(self, name: str, method: Method[S, R], about: HistoryRow | None = None) -> R:
+        """See `Record.run`."""
+        return self._whole.run(f"{self._name}/{name}", method, {**self._about, **(about or {})})
+
+    def once(self, name: str, kind: type[R], compute: Callable[[], R]) -> R:
+        """See `Record.once`."""
+        return self._whole.once(f"{self._name}/{name}", kind, compute)
+
+
 class _Reporter:
     """Adds rows of one method to a record; `seconds` are those since its last row."""
 

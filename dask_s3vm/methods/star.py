@@ -115,6 +115,7 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
     costs : (C+, C-).
     parameters : see `estimators.STARSVM`.
     task : what the predictions of an expansion by rows are to agree with; None: nothing.
+    labels_alone : whether to end with the training on given labels.
     """
 
     State = SelfTrainingState
@@ -128,9 +129,11 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
         costs: tuple[float, float],
         parameters: STARParameters,
         task: BinaryTask | None = None,
+        labels_alone: bool = False,
     ) -> None:
         self._problem = problem
         self._task = task
+        self._labels_alone = labels_alone
         self._costs = costs
         self._parameters = parameters
         self._stage_tol = parameters.tol
@@ -140,8 +143,11 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
     def start(self) -> SelfTrainingState:
         """Train on the given labels."""
         n_unlabeled = self._problem.n_waiting
-        tol = self._stage_tol if n_unlabeled else self._parameters.tol
+        last_one = self._labels_alone or not n_unlabeled
+        tol = self._parameters.tol if last_one else self._stage_tol
         left, worst, last = self._solved("converged", tol)
+        if self._labels_alone:
+            left = None
         state = SelfTrainingState(left, n_unlabeled, 0, [n_unlabeled + 1], worst, last)
         self._report_stage(state, (0, 0), 0.0)
         return state

@@ -6,11 +6,9 @@ are sent to every worker, and pieces run side by side; large rows stay in their 
 run one after the other, each on all workers.
 """
 
-import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -33,14 +31,11 @@ from dask_s3vm.estimators._paths import (
     shared_rows,
     shares_path,
 )
+from dask_s3vm.exceptions import quiet
 from dask_s3vm.features.kernel_columns import all_rows
 from dask_s3vm.model_selection._results import Score, Scoring
 from dask_s3vm.model_selection._splits import Fold, Labeled
 from dask_s3vm.numerics.linalg import one_blas_thread
-
-#: State of `quiet`: the filters to restore, then one entry for each thread inside.
-_silenced: list[Any] = []
-_lock = threading.Lock()
 
 
 class Piece(NamedTuple):
@@ -358,26 +353,3 @@ def _hold_out(rows: PlacedRows, fold: Fold) -> None:
 
 def _rows(X: Any, numbers: np.ndarray) -> Any:
     return X.iloc[numbers] if hasattr(X, "iloc") else X[numbers]
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Suppress the warnings of fits in all threads, while at least one thread is inside.
-
-    The warnings of hundreds of fits are of no use; the final fit warns. `warnings.catch_warnings`
-    alone is not thread-safe: the filters belong to the process, and the first thread to leave would
-    restore them for all.
-    """
-    with _lock:
-        if not _silenced:
-            _silenced.append(warnings.catch_warnings())
-            _silenced[0].__enter__()
-            warnings.simplefilter("ignore", UserWarning)
-        _silenced.append(None)
-    try:
-        yield
-    finally:
-        with _lock:
-            _silenced.pop()
-            if len(_silenced) == 1:
-                _silenced.pop().__exit__(None, None, None)

@@ -60,6 +60,19 @@ def row_uniform(seed: np.uint64, row: int) -> float:
     return np.float64(row_key(seed, row) >> np.uint64(11)) * _TO_UNIT
 
 
+@kernel
+def _draw(seed: np.uint64, first: int, out: np.ndarray) -> None:
+    for i in range(len(out)):
+        out[i] = row_uniform(seed, first + i)
+
+
+def draw_rows(first: int, n_rows: int, seed: int = 0) -> np.ndarray:
+    """Return the draws of rows `first` to `first + n_rows`, see `row_uniform`."""
+    out = np.empty(n_rows)
+    _draw(np.uint64(seed), first, out)
+    return out
+
+
 def seed_sequence(random_state: Any) -> np.random.SeedSequence:
     """Root of all random streams of a fit: for an int the same every time."""
     if isinstance(random_state, np.random.Generator):

@@ -14,6 +14,7 @@ from dask_s3vm.parameters.fields import (
     parametrized,
     redeclared,
 )
+from dask_s3vm.parameters.safe import SafetyParameters
 from dask_s3vm.parameters.shared import (
     KERNEL_CHOICES,
     ClassWeightParameters,
@@ -34,6 +35,7 @@ class LabelingParameters(
     MethodParameters,
     CostParameters,
     RatioParameters,
+    SafetyParameters,
     InterceptParameters,
     LabelParameters,
     KernelParameters,
@@ -130,6 +132,7 @@ class STARParameters(
     MethodParameters,
     CostParameters,
     RatioParameters,
+    SafetyParameters,
     ShardedParameters,
     LabelParameters,
     KernelParameters,

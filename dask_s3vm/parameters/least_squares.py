@@ -14,6 +14,7 @@ from dask_s3vm.parameters.fields import (
     parametrized,
     redeclared,
 )
+from dask_s3vm.parameters.safe import SafetyParameters
 from dask_s3vm.parameters.shared import (
     ClassWeightParameters,
     InterceptParameters,
@@ -63,12 +64,21 @@ class RLSCParameters(
         default=1.0,
         kw_only=False,
     )
+    safe: bool = parameter(
+        "bool",
+        "Whether to project the model onto those that some labels of the unlabeled rows would "
+        "lead to: its quadratic loss on all rows is then not larger than before, whatever their "
+        "labels are. Costs: some 10 to 500 passes over the rows.",
+        ["boolean"],
+        default=False,
+    )
 
 
 @parametrized
 class S2RLSCParameters(
     MethodParameters,
     TransductionParameters,
+    SafetyParameters,
     SearchParameters,
     InterceptParameters,
     LeastSquaresKernel,

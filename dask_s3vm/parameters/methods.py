@@ -20,6 +20,7 @@ from dask_s3vm.parameters.least_squares import (
     RLSCParameters,
     S2RLSCParameters,
 )
+from dask_s3vm.parameters.s3vm import S3VMParameters
 from dask_s3vm.parameters.svm import (
     DAParameters,
     L2SVMParameters,
@@ -31,6 +32,6 @@ from dask_s3vm.parameters.svm import (
 __all__ = [
     "COLUMNS", "METHODS", "AnnealingAxis", "ClusteringParameters", "DAParameters",
     "L2SVMParameters", "LabelingParameters", "MethodFacts", "MethodParameters", "QNParameters",
-    "QPParameters", "RLSCParameters", "S2RLSCParameters", "SQPParameters", "STARParameters",
-    "TSVMParameters", "TransductiveParameters", "estimator_named", "estimator_of",
+    "QPParameters", "RLSCParameters", "S2RLSCParameters", "S3VMParameters", "SQPParameters",
+    "STARParameters", "TSVMParameters", "TransductiveParameters", "estimator_named", "estimator_of",
 ]  # fmt: skip

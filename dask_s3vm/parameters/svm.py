@@ -11,6 +11,7 @@ from dask_s3vm.parameters.fields import (
     parameter,
     parametrized,
 )
+from dask_s3vm.parameters.safe import SafetyParameters
 from dask_s3vm.parameters.shared import (
     ClassWeightParameters,
     InterceptParameters,
@@ -62,6 +63,7 @@ class L2SVMParameters(
 class TransductiveParameters(
     MethodParameters,
     TransductionParameters,
+    SafetyParameters,
     InterceptParameters,
     LabelParameters,
     KernelParameters,

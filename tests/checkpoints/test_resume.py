@@ -16,6 +16,8 @@ FITS = {
     "tsvm, few switches": lambda **more: s3.TSVM(
         lam=1e-2, positive_ratio=0.5, max_switches=3, **more
     ),
+    "s3vm": lambda **more: s3.S3VM(lam=1e-2, positive_ratio=0.5, **more),
+    "qp, safe": lambda **more: s3.QPS3VM(safe=True, positive_ratio=0.5, **more),
     "da": lambda **more: s3.DAS3VM(lam=1e-2, positive_ratio=0.5, **more),
     "da, one side": lambda **more: s3.DAS3VM(
         lam=1e-2, positive_ratio=1.0, balance="predictions", **more

@@ -54,7 +54,14 @@ def text_file(rows, tmp_path_factory):
 
 
 def test_demo_shows_what_unlabeled_rows_are_good_for():
-    few, tsvm, da, all_labels = rows_of(run("demo", "--rows", 6000, "--json"))
+    few, s3vm, tsvm, da, astray, guarded, all_labels = rows_of(
+        run("demo", "--rows", 6000, "--json")
+    )
+    assert s3vm["decision"] == "tsvm"
+    assert s3vm["error_%"] < few["error_%"]
+    assert astray["error_%"] > few["error_%"] + 5
+    assert guarded["decision"] == "supervised"
+    assert guarded["error_%"] == few["error_%"]
     assert [row["method"] for row in (few, tsvm, da)] == ["L2SVM", "TSVM", "DAS3VM"]
     assert few["labels"] == tsvm["labels"] == 100
     assert max(tsvm["error_%"], da["error_%"]) < 0.7 * few["error_%"]
@@ -70,6 +77,8 @@ def test_demo_prints_a_table():
         "method",
         "rows",
         "labels",
+        "ratio",
+        "decision",
         "error_%",
         "objective",
         "iterations",

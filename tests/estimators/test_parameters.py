@@ -25,6 +25,7 @@ every_estimator = pytest.mark.parametrize("kind", ESTIMATORS.values(), ids=ESTIM
 POSITIONAL = {
     "L2SVM": ["lam"],
     "TSVM": ["lam", "lam_unlabeled"],
+    "S3VM": ["lam"],
     "DAS3VM": ["lam", "lam_unlabeled"],
     "QNS3VM": ["lam", "lam_unlabeled"],
     "RLSC": ["lam"],
@@ -59,6 +60,10 @@ DIFFERENT = {
     "max_iter": (
         {"QNS3VM", "STARSVM"},
         "What is counted is not Newton steps, but evaluations, and rounds or steps.",
+    ),
+    "safe": (
+        {"RLSC"},
+        "A projection that uses no folds: with the square loss there is a guarantee.",
     ),
     "n_restarts": (
         {"QPS3VM"},

@@ -10,6 +10,7 @@ from dask_s3vm import (
     QPS3VM,
     RLSC,
     S2RLSC,
+    S3VM,
     STARSVM,
     TSVM,
     MaxMarginClustering,
@@ -26,11 +27,13 @@ ESTIMATORS = [
     RLSC(),
     RLSC(lam=[0.01, 1.0], unlabeled=None, class_weight="balanced"),
     RLSC(kernel="rbf", sigma=2.0),
+    RLSC(safe=True),
     MaxMarginClustering(n_restarts=5),
     MaxMarginClustering(n_restarts=5, population=(1, 1), sharded=True, dtype="float32"),
 ]
 SEMI_SUPERVISED = [
     TSVM(tol=1e-16),
+    S3VM(tol=1e-16),
     DAS3VM(tol=1e-16),
     QNS3VM(tol=0.0, gtol=0.0),
     S2RLSC(n_restarts=5),

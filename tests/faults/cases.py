@@ -14,6 +14,7 @@ from dask_s3vm import (
     QPS3VM,
     RLSC,
     S2RLSC,
+    S3VM,
     STARSVM,
     TSVM,
     MaxMarginClustering,
@@ -29,6 +30,8 @@ SEMI = {"positive_ratio": 0.45}
 METHODS = {
     "l2svm": lambda: L2SVM(lam=1e-2),
     "tsvm": lambda: TSVM(lam=0.1, **SEMI),
+    "s3vm": lambda: S3VM(lam=0.1, **SEMI),
+    "rlsc safe": lambda: RLSC(lam=1e-2, safe=True),
     "da": lambda: DAS3VM(lam=0.3, balance="predictions", **SEMI),
     "qn": lambda: QNS3VM(lam=0.05, **SEMI),
     "rlsc": lambda: RLSC(lam=[1e-2, 1e-1]),

@@ -1,0 +1,136 @@
+"""S3VM: the estimator for those who do not want to choose."""
+
+from typing import Any
+
+import numpy as np
+
+from dask_s3vm.estimators._base import FitRows, LinearS3VM
+from dask_s3vm.estimators._rows import PlacedRows, as_array
+from dask_s3vm.estimators._safe import GuardedS3VM
+from dask_s3vm.estimators._transductive import TSVM
+from dask_s3vm.exceptions import warn
+from dask_s3vm.features import UnitScaler
+from dask_s3vm.interrupts import interruptible
+from dask_s3vm.methods.base import BinaryTask, Start
+from dask_s3vm.methods.run import HistoryRow
+from dask_s3vm.methods.safe import Sample
+from dask_s3vm.parameters.fields import fitted, parametrized
+from dask_s3vm.parameters.s3vm import S3VMParameters
+
+#: Ranges of columns that differ by this factor are worth a word.
+FAR_APART = 100.0
+
+
+@parametrized
+class S3VM(S3VMParameters, GuardedS3VM):
+    """Semi-supervised SVM that is not worse than the labels alone, as far as these can tell.
+
+    Trains the supervised `L2SVM` and a `TSVM`, which minimize, o = w.x::
+
+        1/2l sum_lab max(0, 1 - y o)^2 + 1/2u sum_unl max(0, 1 - |o|)^2 + lam/2 |w|^2
+
+    without and with the second term, on folds of the labeled rows, and compares them on the rows
+    held out. The TSVM is kept only if it puts more of these into the right class than the
+    supervised model does, by a row at least, and if the model of all rows predicts a share of
+    positives that `positive_ratio` allows. Otherwise the result is the supervised model. Either
+    way it is one linear model, or one of the kernel's features. `decision_` tells which.
+
+    With few labels the folds are drawn up to four times. A fold has all labeled rows and up to
+    10,000 unlabeled ones, in this process, so that all folds together take little of the time of a
+    fit on many rows.
+
+    References
+    ----------
+    V. Sindhwani, S. S. Keerthi. Newton Methods for Fast Solution of Semi-supervised Linear SVMs.
+    J. H. Krijthe, M. Loog. The pessimistic limits and possibilities of margin-based losses in
+    semi-supervised learning. NeurIPS 2018.
+
+    Examples
+    --------
+    >>> from dask_s3vm import S3VM
+    >>> from dask_s3vm.datasets import hide_labels, make_g2c
+    >>> X, y = make_g2c(n_rows=500, n_features=50)
+    >>> model = S3VM(lam=1e-2, positive_ratio=0.5).fit(X, hide_labels(y, 20))
+    >>> model.decision_
+    'tsvm'
+    >>> float((model.transduction_ == y).mean().compute()) > 0.95
+    True
+    """
+
+    n_labeled_: int = fitted("int", "Number of labeled rows.")
+    n_iter_: int = fitted("int", S3VMParameters.facts.iteration_words())
+    history_: list[dict[str, Any]] = fitted("list of dict", S3VMParameters.facts.history_words())
+
+    @property
+    def _is_guarded(self) -> bool:
+        return True
+
+    def _variants(self) -> dict[str, LinearS3VM]:
+        shared = self.get_params(deep=False)
+        return {"tsvm": TSVM(**{name: shared[name] for name in shared if hasattr(TSVM(), name)})}
+
+    def _solve(
+        self, rows: FitRows, task: BinaryTask, start: Start, name: str, about: HistoryRow
+    ) -> Any:
+        return self._variants()["tsvm"]._solve(rows, task, start, name, about)
+
+    @interruptible
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Train the model; see `TSVM.fit`."""
+        if self.scale == "auto" and not isinstance(X, PlacedRows):
+            return self._fit_scaled(X, y, sample_weight)
+        return super().fit(X, y, sample_weight)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.scale == "auto" and not self._is_linear:
+            raise ValueError(
+                f"scale='auto' is for kernel='linear', got kernel={self.kernel!r}; scale the rows "
+                "before, for example with UnitScaler in a pipeline, and use scale='none'"
+            )
+
+    def _fit_scaled(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        """Train on scaled columns where that matters, and bring the weights back to those given.
+
+        w.((x - m) s) + b = (w s).x + b - (w s).m
+        """
+        self._validate_params()
+        scaler = UnitScaler().fit(as_array(X))
+        width = scaler.data_max_ - scaler.data_min_
+        if not _far_apart(width):
+            return super().fit(X, y, sample_weight)
+        super().fit(scaler.transform(as_array(X)), y, sample_weight)
+        self.coef_ = self.coef_ * scaler.scale_
+        self.intercept_ = self.intercept_ - self.coef_ @ scaler.offset_
+        if hasattr(scaler, "feature_names_in_"):
+            self.feature_names_in_ = scaler.feature_names_in_
+        return self
+
+    def _looked_at(self, sample: Sample, rows: FitRows) -> None:
+        """Warn of columns whose ranges lie far apart."""
+        if not self._is_linear or self.scale == "auto":
+            return
+        width = np.append(sample.widths(), 0.0)
+        width = rows.engine.layout.to_external(width[None])[0, :-1]
+        if _far_apart(width):
+            warn(
+                f"{type(self).__name__}: column {int(width.argmax())} has values over a range of "
+                f"{width.max():.3g}, others of {_narrow(width):.3g} or less: the widest columns "
+                "will outweigh all others; scale the columns, or use scale='auto'",
+                UserWarning,
+            )
+
+    def _keep(self, solved: list[Any], rows: FitRows, history: list[Any]) -> None:
+        """Set the model; sets n_labeled_ beside what all estimators set."""
+        super()._keep(solved, rows, history)
+        self.n_labeled_ = int(rows.totals.counts.sum())
+
+
+def _narrow(width: np.ndarray) -> float:
+    """Range that a tenth of the columns does not exceed, constant ones left out."""
+    return float(np.quantile(width[width > 0], 0.1)) if (width > 0).any() else 0.0
+
+
+def _far_apart(width: np.ndarray) -> bool:
+    narrow = _narrow(width)
+    return narrow > 0 and float(width.max()) >= FAR_APART * narrow

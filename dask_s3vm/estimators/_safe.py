@@ -1,0 +1,240 @@
+"""The guard: a semi-supervised model is kept only where the labels do not speak against it.
+
+Folds of the labeled rows are trained with and without the unlabeled rows; see `methods.safe`. The
+model of all rows must then predict a share of positives that the ratio allows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from dask_s3vm.engine.blocks import make_block
+from dask_s3vm.engine.shard import hold_out
+from dask_s3vm.engine.sources import Columns, LocalSource
+from dask_s3vm.estimators._base import FitRows, Found, LinearS3VM, Seeds, fit_path
+from dask_s3vm.estimators._rows import PlacedRows
+from dask_s3vm.exceptions import quiet
+from dask_s3vm.features.landmarks import take_rows
+from dask_s3vm.methods.base import n_predicted_positive
+from dask_s3vm.methods.run import RecordPart
+from dask_s3vm.methods.safe import (
+    Candidate,
+    FoldTrials,
+    Sample,
+    assign_folds,
+    choose,
+    compare,
+    sample_for_folds,
+)
+
+#: Trials stop at this gap, or restart so often: they need labels of rows, not digits of weights.
+TRIAL_TOL = 1e-3
+TRIAL_RESTARTS = 5
+
+SUPERVISED = "supervised"
+
+
+class GuardedS3VM(LinearS3VM):
+    """Base of the semi-supervised classifiers, whose parameters have `GuardAttributes`."""
+
+    decision_: str
+    decision_reason_: str
+    candidates_: list[dict[str, Any]]
+
+    @property
+    def _is_guarded(self) -> bool:
+        """Whether the labels are asked."""
+        return bool(self.safe)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self._is_guarded and getattr(self, "lam_unlabeled", None) == 0:
+            raise ValueError(
+                "safe=True has no effect with lam_unlabeled=0, which uses no unlabeled rows; "
+                "leave one of them out"
+            )
+
+    def _variants(self) -> dict[str, LinearS3VM]:
+        """The semi-supervised models to compare with the supervised one, by name."""
+        return {self.facts.name: clone(self)}
+
+    def _looked_at(self, sample: Sample, rows: FitRows) -> None:
+        """Take notice of a sample of the rows."""
+
+    def _find(
+        self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None, with_labels: bool
+    ) -> list[Found]:
+        if self._is_guarded and not rows.supervised:
+            return [
+                model._find_guarded(
+                    replace(rows, record=RecordPart(rows.record, f"model {place}")), with_labels
+                )
+                for place, model in enumerate(models)
+            ]
+        for model in models:
+            name = SUPERVISED if rows.supervised else self.facts.name
+            why = "unlabeled rows count for nothing" if rows.supervised else "safe=False"
+            model._keep_decision(name, f"Nothing was compared: {why}.", [])
+        return super()._find(rows, models, seeds, with_labels)
+
+    def _find_guarded(self, rows: FitRows, with_labels: bool) -> Found:
+        """Compare on folds, train what was chosen, and look at its share of positives."""
+        variants = self._variants()
+        names = [SUPERVISED, *variants]
+        sample = sample_for_folds(rows.engine, rows.totals)
+        self._looked_at(sample, rows)
+        with Trial(list(variants.values()), rows, sample) as trial:
+            folds = assign_folds(trial.codes)
+            trials = rows.record.run(
+                "folds", FoldTrials(trial.codes, folds, len(names), trial.predict)
+            )
+        compared = compare(names, trials)
+        best = choose(compared)
+        reason = _reason(compared, best, len(trial.codes), len(folds))
+        if best:
+            model = variants[names[best]]
+            own = replace(rows, record=RecordPart(rows.record, names[best]))
+            (solved,) = model._train(own, [model], None)
+            off = _off_balance(rows, solved, self)
+            if not off:
+                self._keep_decision(names[best], reason, compared)
+                labels = model._found_labels(own, solved) if with_labels else None
+                return Found(own, solved, labels)
+            reason = off
+        self._keep_decision(SUPERVISED, reason, compared)
+        model = next(iter(variants.values()))
+        own = replace(
+            rows,
+            totals=replace(rows.totals, n_unlabeled=0, unlabeled_weight=0.0),
+            supervised=True,
+            record=RecordPart(rows.record, SUPERVISED),
+        )
+        (solved,) = model._train(own, [model], None)
+        return Found(own, solved, model._found_labels(own, solved) if with_labels else None)
+
+    def _keep_decision(self, decision: str, reason: str, compared: list[Candidate]) -> None:
+        """Sets: decision_, decision_reason_, candidates_."""
+        self.decision_ = decision
+        self.decision_reason_ = reason
+        self.candidates_ = [asdict(one) for one in compared]
+
+
+class Trial:
+    """Trains candidates on a sample of the rows, in this process.
+
+    Parameters
+    ----------
+    models : the semi-supervised candidates; the supervised one is the first without unlabeled rows.
+    rows : all rows.
+    sample : those to train on.
+
+    Attributes
+    ----------
+    codes : class numbers of the labeled rows of the sample.
+    """
+
+    def __init__(self, models: Sequence[Any], rows: FitRows, sample: Sample) -> None:
+        self._models = [_hasty(model, _shares(rows)) for model in models]
+        self._classes = rows.classes
+        self._labeled = np.flatnonzero(sample.codes >= 0)
+        self.codes = sample.codes[self._labeled].astype(np.int64)
+        X = sample.matrix()
+        exact = None if rows.rows is None else take_rows(rows.rows, sample.numbers)
+        everything = np.arange(len(sample.codes))
+        self._all = _place(X, exact, sample, everything, rows.classes)
+        self._few = _place(X, exact, sample, self._labeled, rows.classes)
+        self._X = X if exact is None else exact
+
+    def __enter__(self) -> "Trial":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._all.engine.close()
+        self._few.engine.close()
+
+    def predict(self, out: np.ndarray) -> np.ndarray:
+        """Class numbers that models of the other rows give to the labeled rows `out`."""
+        held = np.flatnonzero(out)
+        present = np.unique(self.codes[~out])
+        if len(present) < 2:
+            return np.full((1 + len(self._models), len(held)), present[0])
+        test = self._X[self._labeled[held]]
+        found = [self._fitted(self._models[0], self._few, held, test)]
+        found += [self._fitted(one, self._all, self._labeled[held], test) for one in self._models]
+        return np.stack(found)
+
+    def _fitted(self, model: Any, rows: PlacedRows, out: np.ndarray, test: Any) -> np.ndarray:
+        rows.engine.forget()
+        rows.engine.each(hold_out, out)
+        model = clone(model)
+        with quiet():
+            fit_path([model], rows, None)
+        return np.searchsorted(self._classes, model.predict(test))
+
+
+def _shares(rows: FitRows) -> Any:
+    """The shares of the classes, as users would give them."""
+    values = [one.value for one in rows.ratios]
+    if len(values) == 1:
+        return values[0]
+    return dict(zip(rows.classes.tolist(), values, strict=True))
+
+
+def _hasty(model: Any, ratio: Any) -> Any:
+    """The same model for trials: silent, with the ratio given, and not to the last digit."""
+    wanted = {
+        "safe": False, "callbacks": None, "verbose": False, "checkpoint": None,
+        "warm_start": False, "positive_ratio": ratio,
+    }  # fmt: skip
+    known = model.get_params(deep=False)
+    if "tol" in known:
+        wanted["tol"] = max(known["tol"], TRIAL_TOL)
+    if "n_restarts" in known:
+        wanted["n_restarts"] = min(known["n_restarts"], TRIAL_RESTARTS)
+    return clone(model).set_params(**{k: v for k, v in wanted.items() if k in known})
+
+
+def _place(
+    X: Any, exact: Any, sample: Sample, chosen: np.ndarray, classes: np.ndarray
+) -> PlacedRows:
+    """Place some rows of a sample in this process."""
+    codes, weights = sample.codes[chosen], sample.weights[chosen]
+    block = make_block(X[chosen], codes, None if (weights == 1.0).all() else weights)
+    engine = LocalSource([block], Columns(None, None), own=True).place(np.arange(len(classes)))
+    rows = None if exact is None else exact[chosen]
+    n_features = X.shape[1] if exact is None else exact.shape[1]
+    return PlacedRows(engine, classes, n_features, None, None, (len(chosen),), rows)
+
+
+def _reason(compared: list[Candidate], best: int, n_labeled: int, repeats: int) -> str:
+    """Say what the folds said."""
+    rival = compared[best] if best else max(compared[1:], key=lambda one: one.net)
+    times = "once" if repeats == 1 else f"{repeats} times"
+    said = (
+        f"of {n_labeled} labeled rows, divided {times} into folds, {rival.name} puts "
+        f"{rival.fixed:.3g} right that the supervised model puts wrong, and {rival.broken:.3g} the "
+        "other way round"
+    )
+    return f"Kept, because {said}." if best else f"Not kept: {said}; wanted a gain of one row."
+
+
+def _off_balance(rows: FitRows, solved: list[Any], parameters: Any) -> str:
+    """Say what is wrong with the share of positive predictions; "" if nothing is.
+
+    Costs: 1 round, 1 pass. Only for two classes: outputs of one-vs-rest models compete.
+    """
+    if len(solved) != 1 or rows.rows is not None:
+        return ""
+    low, high = rows.ratios[0].interval
+    bias = float(getattr(parameters, "fit_intercept", True))
+    n_unlabeled = rows.totals.n_unlabeled
+    share = n_predicted_positive(rows.engine, solved[0].w, bias) / n_unlabeled
+    if low - 0.02 <= share <= high + 0.02:
+        return ""
+    return (
+        f"Not kept: {100 * share:.1f} % of the unlabeled rows are predicted to be of class "
+        f"{rows.classes[1]!r}, where the ratio allows {100 * low:.1f} % to {100 * high:.1f} %."
+    )

@@ -1,0 +1,258 @@
+"""The guard: what it compares, what it decides, and that the answer is one of the two models."""
+
+import json
+import pickle
+import warnings
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score
+
+from dask_s3vm import (
+    DAS3VM,
+    L2SVM,
+    QNS3VM,
+    QPS3VM,
+    S2RLSC,
+    S3VM,
+    STARSVM,
+    TSVM,
+    SubmodularS3VM,
+    UnitScaler,
+    load_model,
+    save_model,
+)
+from dask_s3vm.datasets import hide_labels, make_g2c
+from dask_s3vm.methods import safe
+from dask_s3vm.model_selection import S3VMGridSearchCV
+
+METHODS = {
+    "tsvm": TSVM,
+    "da": DAS3VM,
+    "qn": QNS3VM,
+    "s2rlsc": lambda **more: S2RLSC(n_restarts=3, random_state=0, **more),
+    "qp": QPS3VM,
+    "sqp": SubmodularS3VM,
+    "star": lambda **more: STARSVM(sigma=2.0, **more),
+    "star, shards": lambda **more: STARSVM(kernel="linear", **more),
+}
+
+
+def helpful(n=500, d=50, n_labeled=24):
+    """Two clusters that are the classes, too few labels to find them well by."""
+    X, truth = dask.compute(*make_g2c(n_rows=n, n_features=d))
+    return X, truth, hide_labels(truth, n_labeled, random_state=0)
+
+
+@pytest.mark.parametrize("ratio", ["auto", 0.5])
+def test_unlabeled_rows_are_used_where_they_help(ratio):
+    X, truth, y = helpful()
+    model = S3VM(lam=1e-2, positive_ratio=ratio).fit(X, y)
+    alone = L2SVM(lam=1e-2).fit(X, y)
+    assert model.decision_ == "tsvm"
+    assert "labeled rows" in model.decision_reason_
+    assert model.n_labeled_ == 24
+    assert accuracy_score(truth, model.predict(X)) > accuracy_score(truth, alone.predict(X)) + 0.01
+    supervised, tsvm = model.candidates_
+    assert [supervised["name"], tsvm["name"]] == ["supervised", "tsvm"]
+    assert supervised["fixed"] == supervised["broken"] == 0
+    assert tsvm["fixed"] - tsvm["broken"] == pytest.approx(
+        24 * (supervised["fold_error"] - tsvm["fold_error"])
+    )
+
+
+#: A share that is far from the truth, by which the methods are led astray.
+WRONG = 0.15
+
+
+def test_they_are_not_where_they_harm():
+    X, truth, y = helpful(n_labeled=60)
+    plain = TSVM(lam=1e-2, positive_ratio=WRONG).fit(X, y)
+    model = S3VM(lam=1e-2, positive_ratio=WRONG).fit(X, y)
+    alone = L2SVM(lam=1e-2).fit(X, y)
+    assert (plain.predict(X) != truth).mean() > 0.2, "the plain method is led astray"
+    assert model.decision_ == "supervised"
+    assert model.decision_reason_.startswith("Not kept")
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-9, atol=1e-12)
+    assert np.array_equal(model.transduction_, np.where(y >= 0, y, alone.predict(X)))
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.filterwarnings("ignore:.*no unlabeled row:UserWarning")
+def test_every_method_falls_back_to_its_own_supervised_model(name):
+    X, truth, y = helpful(n=160, d=10, n_labeled=60)
+    few = np.flatnonzero(y >= 0)
+    model = METHODS[name](safe=True, positive_ratio=WRONG).fit(X, y)
+    alone = METHODS[name](positive_ratio=WRONG).fit(X[few], y[few])
+    if model.decision_ == "supervised":
+        outputs = model.decision_function(X), alone.decision_function(X)
+        np.testing.assert_allclose(*outputs, rtol=1e-4, atol=1e-6)
+    right = accuracy_score(truth, model.predict(X)), accuracy_score(truth, alone.predict(X))
+    assert right[0] >= right[1] - 0.03
+    assert model.candidates_[1]["name"] == model.facts.name
+
+
+def test_without_the_guard_the_model_is_the_plain_one():
+    X, _, y = helpful()
+    guarded, plain = TSVM(safe=True, positive_ratio=0.5), TSVM(positive_ratio=0.5)
+    guarded.fit(X, y)
+    plain.fit(X, y)
+    assert guarded.decision_ == plain.decision_ == "tsvm"
+    assert np.array_equal(guarded.coef_, plain.coef_)
+    assert plain.candidates_ == []
+    assert plain.decision_reason_ == "Nothing was compared: safe=False."
+
+
+def test_a_guard_of_nothing_is_refused():
+    X, _, y = helpful()
+    with pytest.raises(ValueError, match="safe=True has no effect with lam_unlabeled=0"):
+        TSVM(lam_unlabeled=0, safe=True).fit(X, y)
+
+
+def test_folds_are_those_of_plain_fits():
+    """Against a transcription with public estimators on copies of the rows."""
+    X, _, y = helpful(n=160, n_labeled=20)
+    model = S3VM(lam=1e-2, positive_ratio=0.5).fit(X, y)
+    few = np.flatnonzero(y >= 0)
+    folds = safe.assign_folds(y[few])
+    wrong = np.zeros((2, *folds.shape))
+    for repeat, own in enumerate(folds):
+        for fold in range(safe.N_FOLDS):
+            out, inside = few[own == fold], few[own != fold]
+            alone = L2SVM(lam=1e-2, tol=1e-3).fit(X[inside], y[inside])
+            train = np.setdiff1d(np.arange(len(y)), out)
+            with_all = TSVM(lam=1e-2, tol=1e-3, positive_ratio=0.5).fit(X[train], y[train])
+            for k, one in enumerate((alone, with_all)):
+                wrong[k, repeat, own == fold] = one.predict(X[out]) != y[out]
+    assert [one["fold_error"] for one in model.candidates_] == pytest.approx(
+        wrong.mean(axis=(1, 2)).tolist()
+    )
+
+
+def test_the_same_bits_from_any_chunks(tiny_shards):
+    X, _, y = helpful()
+    whole = S3VM(lam=1e-2).fit(X, y)
+    for chunks in (300, 37):
+        lazy = S3VM(lam=1e-2).fit(da.from_array(X, chunks=(chunks, -1)), da.from_array(y))
+        assert np.array_equal(lazy.coef_, whole.coef_)
+        assert lazy.candidates_ == whole.candidates_
+        assert np.array_equal(np.asarray(lazy.transduction_), whole.transduction_)
+
+
+@pytest.mark.cluster
+def test_the_same_bits_on_a_cluster(tiny_shards):
+    from distributed import Client, LocalCluster
+
+    X, _, y = helpful()
+    whole = S3VM(lam=1e-2).fit(X, y)
+    with (
+        LocalCluster(2, processes=False, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster),
+    ):
+        spread = S3VM(lam=1e-2).fit(da.from_array(X, chunks=(50, -1)), da.from_array(y, chunks=50))
+    assert np.array_equal(spread.coef_, whole.coef_)
+    assert spread.candidates_ == whole.candidates_
+
+
+def test_a_sample_does_for_many_rows(monkeypatch):
+    X, _, y = helpful(n=1000)
+    monkeypatch.setattr(safe, "MOST_UNLABELED", 200)
+    monkeypatch.setattr(safe, "MOST_LABELED", 16)
+    model = S3VM(lam=1e-2).fit(X, y)
+    assert model.decision_ in ("tsvm", "supervised")
+    assert "of 24" not in model.decision_reason_
+
+
+def test_more_classes_are_decided_as_one():
+    rng = np.random.default_rng(0)
+    truth = np.arange(240) % 3
+    X = rng.normal(size=(240, 12))
+    X[np.arange(240), truth] += 4.0
+    model = S3VM(lam=1e-2).fit(X, np.where(np.arange(240) < 24, truth, -1))
+    assert model.coef_.shape == (3, 12)
+    assert accuracy_score(truth, model.predict(X)) > 0.85
+
+
+def test_a_class_of_one_label_is_no_reason_to_fail():
+    X, _, y = helpful()
+    y[y >= 0] = 0
+    y[np.flatnonzero(y == 0)[0]] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = S3VM(lam=1e-2).fit(X, y)
+    assert len(model.candidates_) == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*no unlabeled row:UserWarning")
+def test_without_unlabeled_rows_there_is_nothing_to_decide():
+    X, truth, _ = helpful()
+    model = S3VM().fit(X, truth)
+    assert model.decision_ == "supervised"
+    assert model.candidates_ == []
+
+
+def test_a_kernel(rng):
+    X, truth, y = helpful()
+    model = S3VM(lam=1e-2, kernel="rbf", sigma=4.0, n_components=40, random_state=0).fit(X, y)
+    assert accuracy_score(truth, model.predict(X)) > 0.8
+
+
+def test_held_out_rows_of_a_search_stay_held_out():
+    X, _, y = helpful()
+    search = S3VMGridSearchCV(S3VM(), {"lam": [1e-2, 1.0]}, cv=2).fit(X, y)
+    assert search.best_score_ > 0.8
+
+
+def test_a_model_file_and_a_pickle_hold_the_decision(tmp_path):
+    X, _, y = helpful()
+    model = S3VM(lam=1e-2).fit(X, y)
+    save_model(model, tmp_path / "model.npz")
+    for copy in (load_model(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):
+        assert copy.decision_ == "tsvm"
+        assert copy.candidates_ == model.candidates_
+        assert np.array_equal(copy.predict(X), model.predict(X))
+    json.dumps(model.candidates_)
+
+
+# Scales of columns --------------------------------------------------------------------------------
+
+
+def unscaled():
+    X, truth, y = helpful(d=6, n_labeled=40)
+    X = np.column_stack([X, 50_000 + 20_000 * np.random.default_rng(1).normal(size=len(X))])
+    return X, truth, y
+
+
+@pytest.mark.filterwarnings("ignore:.*converge:UserWarning")
+def test_one_wide_column_is_warned_of():
+    X, _, y = unscaled()
+    with pytest.warns(UserWarning, match=r"column 6 has values over a range of .*scale='auto'"):
+        S3VM(lam=1e-2, max_iter=5).fit(X, y)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_columns_are_scaled_and_the_model_is_of_those_given(lazy):
+    X, truth, y = unscaled()
+    rows = da.from_array(X, chunks=(70, -1)) if lazy else X
+    model = S3VM(lam=1e-2, scale="auto").fit(rows, y)
+    scaler = UnitScaler().fit(X)
+    by_hand = S3VM(lam=1e-2).fit(scaler.transform(X), y)
+    assert model.decision_ == by_hand.decision_
+    np.testing.assert_allclose(
+        model.decision_function(X), by_hand.decision_function(scaler.transform(X)), atol=1e-8
+    )
+    assert np.array_equal(np.asarray(model.transduction_), by_hand.transduction_)
+    assert accuracy_score(truth, model.predict(X)) > 0.9
+
+
+def test_columns_of_one_scale_stay_as_they_are():
+    X, _, y = helpful()
+    assert np.array_equal(S3VM(scale="auto").fit(X, y).coef_, S3VM().fit(X, y).coef_)
+
+
+def test_scaling_is_for_the_linear_kernel():
+    X, _, y = helpful()
+    with pytest.raises(ValueError, match="scale='auto' is for kernel='linear'"):
+        S3VM(scale="auto", kernel="rbf").fit(X, y)
