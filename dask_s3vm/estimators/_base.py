@@ -121,6 +121,7 @@ class LinearS3VM(MethodParameters, LinearClassifier):
     class_weight: Any = None
     warm_start: bool = False
     balance: str = "paper"
+    probability: bool = False
 
     #: what `max_iter` counts
     _counted = "Newton steps"
@@ -253,6 +254,22 @@ class LinearS3VM(MethodParameters, LinearClassifier):
             Found(rows, solved, self._found_labels(rows, solved) if with_labels else None)
             for solved in self._train(rows, models, seeds)
         ]
+
+    def _trial(self) -> "LinearS3VM":
+        """The model to train on folds."""
+        return clone(self)
+
+    def _uses_unlabeled(self, rows: FitRows) -> bool:
+        """Whether what was trained depends on the unlabeled rows."""
+        return not rows.supervised
+
+    def _find_probabilities(self, rows: FitRows, place: int) -> None:
+        """Set `calibration_` where it is wanted; `place` is the number of the model in its path."""
+        vars(self).pop("calibration_", None)  # of an earlier fit
+        if self.probability:
+            from dask_s3vm.estimators._calibration import find_calibration
+
+            self.calibration_ = find_calibration(self, rows, f"calibration of model {place}")
 
     def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
         """Set the fitted attributes, and warn where a fit did not converge.
@@ -431,6 +448,8 @@ def fit_path(
     guide = walk[0] if len(walk) == 1 else clone(walk[0])
     with guide._placed(X, y, sample_weight, [model.lam for model in walk[1:]]) as rows:
         found = guide._find(rows, walk, seeds, with_labels=not isinstance(X, PlacedRows))
+        for place, (model, one) in enumerate(zip(walk, found, strict=True)):
+            model._find_probabilities(one.rows, place)
     history = rows.record.history
     for model, (rows, solved, numbers) in zip(walk, found, strict=True):
         own = history

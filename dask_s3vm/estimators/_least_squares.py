@@ -169,6 +169,9 @@ class RLSC(RLSCParameters, LeastSquaresModel, LinearS3VM):
             found = [moved.get(one.lam, one) for one in found]
         return [found] if len(models) == 1 else [[one] for one in found]
 
+    def _uses_unlabeled(self, rows: FitRows) -> bool:
+        return bool(self.safe)
+
     def _projected(self, rows: FitRows, models: Sequence[RLSCModel]) -> dict[float, RLSCModel]:
         """Project models, by lam; see `methods.projected`. All rows weigh alike in it."""
         reduced = reduce_all(

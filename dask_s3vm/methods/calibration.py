@@ -16,9 +16,14 @@ against all others, and probabilities are divided by their sum.
 """
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
+
+from dask_s3vm.methods.run import Method
+from dask_s3vm.numerics.linalg import one_blas_thread
 
 #: Shares are kept this far from 0 and 1: a class that is there is not impossible.
 LEAST_SHARE = 1e-4
@@ -79,3 +84,86 @@ def calibrate(
 def _log_odds(share: float) -> float:
     share = min(max(share, LEAST_SHARE), 1.0 - LEAST_SHARE)
     return math.log(share) - math.log1p(-share)
+
+
+# Outputs of rows that a model has not seen -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FoldOutputs:
+    """Outputs of labeled rows, by models of the other folds.
+
+    outputs : (l, k); 0 where the fold is not done.
+    n_done, n_folds : folds done, and how many there are.
+    """
+
+    outputs: np.ndarray
+    n_done: int
+    n_folds: int
+
+    @property
+    def done(self) -> bool:
+        """Whether all folds are done."""
+        return self.n_done >= self.n_folds
+
+
+class OutputsOfFolds(Method[FoldOutputs, FoldOutputs]):
+    """Trains a model without each fold in turn.
+
+    Parameters
+    ----------
+    folds : fold of each labeled row.
+    n_problems : k, number of binary problems.
+    outputs_without : (mask of the labeled rows that are held out) -> (held out, k) outputs.
+    """
+
+    State = FoldOutputs
+    Result = FoldOutputs
+
+    def __init__(
+        self,
+        folds: np.ndarray,
+        n_problems: int,
+        outputs_without: Callable[[np.ndarray], np.ndarray],
+    ) -> None:
+        self._folds = folds
+        self._n_problems = n_problems
+        self._outputs_without = outputs_without
+
+    def start(self) -> FoldOutputs:
+        """No fold is done."""
+        outputs = np.zeros((len(self._folds), self._n_problems))
+        return FoldOutputs(outputs, 0, int(self._folds.max()) + 1)
+
+    def advance(self, state: FoldOutputs) -> FoldOutputs:
+        """Train on all folds but one."""
+        out = self._folds == state.n_done
+        outputs = state.outputs.copy()
+        if out.any():
+            outputs[out] = self._outputs_without(out)
+        return FoldOutputs(outputs, state.n_done + 1, state.n_folds)
+
+    def finish(self, state: FoldOutputs) -> FoldOutputs:
+        """Return what was found."""
+        return state
+
+    def progress(self, state: FoldOutputs) -> tuple[str, float | None]:
+        """Folds take about the same time."""
+        what = f"calibration, fold {state.n_done + 1} of {state.n_folds}"
+        return what, state.n_done / state.n_folds
+
+
+def calibrate_all(
+    codes: np.ndarray,
+    outputs: np.ndarray,
+    weights: np.ndarray,
+    positives: Sequence[int],
+    ratios: Sequence[float | None],
+) -> np.ndarray:
+    """Slope and level of each class that is positive in turn, (k, 2); see `calibrate`."""
+    with one_blas_thread():
+        found = [
+            calibrate(codes == positive, outputs[:, place], weights, ratio)
+            for place, (positive, ratio) in enumerate(zip(positives, ratios, strict=True))
+        ]
+    return np.array(found)
