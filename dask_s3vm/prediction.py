@@ -100,12 +100,12 @@ class LinearClasses(LinearOutputs):
 
     def _probabilities(self, X: Any, log: bool = False) -> Any:
         """Return the probability of each class, (n, n_classes), lazy if X is; or its logarithm."""
+        outputs = self.decision_function(X)  # first of all, so that a model without a fit says so
         calibration = getattr(self, "calibration_", None)
         if calibration is None:
             raise AttributeError(
                 "the model has no probabilities; set probability=True and fit it again"
             )
-        outputs = self.decision_function(X)
         if not isinstance(outputs, da.Array):
             return probabilities_of(outputs, calibration, log)
         n_classes = max(2, len(calibration))

@@ -4,8 +4,8 @@ python examples/calibration.py                       # nine sets, three draws of
 python examples/calibration.py --quick               # generated sets, a minute
 
 All models have the same labels and are measured on the unlabeled rows. `LinearSVC` sees the labels
-alone, at its default C and at the C that regularizes as `lam` does here. Sets, scaling and draws are
-those of safety.py, with the most labels that there are splits for.
+alone, at its default C and at the C that regularizes as `lam` does here. Sets, scaling and draws
+are those of safety.py, with the most labels that there are splits for.
 
 brier: mean squared error of the probability of class 1. ece: expected calibration error, the mean
 distance between probability and frequency in ten bins of equal width.

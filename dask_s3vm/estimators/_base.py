@@ -21,6 +21,7 @@ from dask_s3vm.estimators._record import check_resumable, recorded
 from dask_s3vm.estimators._rows import (
     Opened,
     PlacedRows,
+    check_for_folds,
     class_costs,
     has_unlabeled,
     open_rows,
@@ -447,6 +448,8 @@ def fit_path(
     walk = list(models) if len(models) == 1 else sorted(models, key=lambda model: -model.lam)
     guide = walk[0] if len(walk) == 1 else clone(walk[0])
     with guide._placed(X, y, sample_weight, [model.lam for model in walk[1:]]) as rows:
+        if guide.probability:
+            check_for_folds(rows.classes, rows.totals.counts)
         found = guide._find(rows, walk, seeds, with_labels=not isinstance(X, PlacedRows))
         for place, (model, one) in enumerate(zip(walk, found, strict=True)):
             model._find_probabilities(one.rows, place)

@@ -8,23 +8,11 @@ from typing import Any
 import numpy as np
 
 from dask_s3vm.estimators._base import FitRows
+from dask_s3vm.estimators._rows import check_for_folds
 from dask_s3vm.estimators._safe import Trial
 from dask_s3vm.methods.calibration import OutputsOfFolds, calibrate_all
 from dask_s3vm.methods.run import RecordPart
 from dask_s3vm.methods.safe import assign_folds, sample_for_folds
-
-#: A class can be held out, and be there all the same.
-LEAST_ROWS = 2
-
-
-def check_enough(classes: np.ndarray, counts: np.ndarray) -> None:
-    """Refuse labels that are too few to be divided."""
-    if counts.min() < LEAST_ROWS:
-        raise ValueError(
-            f"probability=True needs {LEAST_ROWS} or more labeled rows of each class, and class "
-            f"{classes[counts.argmin()].item()!r} has {int(counts.min())}; label more rows, or use "
-            "probability=False"
-        )
 
 
 def find_calibration(model: Any, rows: FitRows, name: str) -> np.ndarray:
@@ -40,7 +28,7 @@ def find_calibration(model: Any, rows: FitRows, name: str) -> np.ndarray:
     """
     sample = sample_for_folds(rows.engine, rows.totals)
     labeled = sample.codes >= 0
-    check_enough(rows.classes, np.bincount(sample.codes[labeled], minlength=len(rows.classes)))
+    check_for_folds(rows.classes, np.bincount(sample.codes[labeled], minlength=len(rows.classes)))
     with Trial([model._trial()], rows, sample) as trial:
         folds = assign_folds(trial.codes)[0]
         n_problems, alone = len(rows.positives), not model._uses_unlabeled(rows)

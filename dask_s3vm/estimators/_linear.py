@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from dask_s3vm.engine.ingest import is_dask
+from dask_s3vm.estimators._export import as_onnx, as_sklearn
 from dask_s3vm.estimators._rows import PlacedRows, as_array, plain_labels, rows_to_predict
 from dask_s3vm.features import KernelMap, check_kernel, fit_kernel_map
 from dask_s3vm.frames import take_label
@@ -122,6 +123,38 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithms of `predict_proba`, exact where probabilities are near 0."""
         return self._probabilities(X, log=True)
+
+    def to_sklearn(self, *, probabilities: bool = False) -> Any:
+        """Return this model as one of scikit-learn, which needs nothing of this package.
+
+        It can be pickled, and used where dask_s3vm is not installed. Rows are numpy or scipy.sparse
+        arrays, or DataFrames of pandas.
+
+        Parameters
+        ----------
+        probabilities : bool
+            Whether `predict_proba` is wanted; `predict` then returns the likeliest class.
+
+        Returns
+        -------
+        Fitted `LinearSVC`, with the same `predict` and `decision_function`; `SGDClassifier`, with
+        the same `predict_proba`, for probabilities. With a kernel, a `Pipeline` of `Nystroem` and
+        one of these. All parameters that do not matter to predictions are at their defaults.
+        """
+        return as_sklearn(self, probabilities)
+
+    def to_onnx(self, *, probabilities: bool = False) -> Any:
+        """Return this linear model in the format of ONNX; needs the package `skl2onnx`.
+
+        The input "X" has doubles; outputs are "label" and "probabilities", which has outputs if no
+        probabilities are wanted. ``to_onnx().SerializeToString()`` are the bytes of a file.
+
+        Parameters
+        ----------
+        probabilities : bool
+            As for `to_sklearn`.
+        """
+        return as_onnx(self, probabilities)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the labeled rows whose class is predicted right; others are left out.
