@@ -265,8 +265,8 @@ class LinearS3VM(MethodParameters, LinearClassifier):
         return not rows.supervised
 
     def _find_probabilities(self, rows: FitRows, place: int) -> None:
-        """Set `calibration_` where it is wanted; `place` is the number of the model in its path."""
-        vars(self).pop("calibration_", None)  # of an earlier fit
+        """Set `calibration_`; `place` is the number of the model in its path."""
+        self.calibration_ = None
         if self.probability:
             from dask_s3vm.estimators._calibration import find_calibration
 

@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 
 def as_sklearn(model: Any, probabilities: bool) -> Any:
-    """Return the model as a fitted `LinearSVC` or `SGDClassifier`, in a pipeline with a kernel.
+    """Return the model as a fitted `SGDClassifier`, in a pipeline if it has a kernel.
 
     Parameters
     ----------
@@ -65,11 +65,10 @@ def _with_kernel(model: Any, slopes: np.ndarray, levels: np.ndarray, probabiliti
 
 
 def _linear(model: Any, coef: np.ndarray, probabilities: bool) -> Any:
+    """A linear model: largest output, or sigmoids divided by their sum, as here."""
     from sklearn.linear_model import SGDClassifier
-    from sklearn.svm import LinearSVC
 
-    # both predict as models here do; the second one divides sigmoids by their sum
-    found = SGDClassifier(loss="log_loss") if probabilities else LinearSVC()
+    found = SGDClassifier(loss="log_loss" if probabilities else "hinge")
     found.coef_ = np.ascontiguousarray(coef)
     found.classes_ = model.classes_
     found.n_features_in_ = coef.shape[1]
@@ -90,10 +89,7 @@ def as_onnx(model: Any, probabilities: bool) -> Any:
             f"to_onnx is for linear models, got kernel={model.kernel!r}: skl2onnx cannot convert "
             "Nystroem; use to_sklearn"
         )
-    return to_onnx(
-        found,
-        initial_types=[("X", DoubleTensorType([None, model.n_features_in_]))],
-        options={"zipmap": False},
-        # this operator rounds weights to 32 bits: rows near the boundary would change sides
-        black_op={"LinearClassifier"},
-    )
+    # weights of 32 bits, for inputs of 32 bits, would change the sides of rows near the boundary
+    inputs = [("X", DoubleTensorType([None, model.n_features_in_]))]
+    options = {"zipmap": False, "raw_scores": not probabilities}
+    return to_onnx(found, initial_types=inputs, options={id(found): options})

@@ -137,17 +137,18 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
 
         Returns
         -------
-        Fitted `LinearSVC`, with the same `predict` and `decision_function`; `SGDClassifier`, with
-        the same `predict_proba`, for probabilities. With a kernel, a `Pipeline` of `Nystroem` and
-        one of these. All parameters that do not matter to predictions are at their defaults.
+        Fitted `SGDClassifier`, with the same `predict` and `decision_function`, or with the same
+        `predict_proba`; it is no more than a place for weights. With a kernel, a `Pipeline` of
+        `Nystroem` and one.
         """
         return as_sklearn(self, probabilities)
 
     def to_onnx(self, *, probabilities: bool = False) -> Any:
         """Return this linear model in the format of ONNX; needs the package `skl2onnx`.
 
-        The input "X" has doubles; outputs are "label" and "probabilities", which has outputs if no
-        probabilities are wanted. ``to_onnx().SerializeToString()`` are the bytes of a file.
+        The input "X" has doubles. Results are "label" and "probabilities", in which there are the
+        outputs of the classes if no probabilities are wanted. ``to_onnx().SerializeToString()`` are
+        the bytes of a file.
 
         Parameters
         ----------

@@ -184,8 +184,8 @@ class ProbabilityParameters:
     )
 
     calibration_: Any = fitted(
-        "ndarray of shape (1, 2) or (n_classes, 2)",
-        "a and b of the probability 1 / (1 + exp(-(a o + b))) of an output o; only with "
+        "ndarray of shape (1, 2) or (n_classes, 2), or None",
+        "a and b of the probability 1 / (1 + exp(-(a o + b))) of an output o; None without "
         "`probability`.",
     )
 

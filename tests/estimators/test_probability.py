@@ -191,7 +191,7 @@ def test_without_probability_there_are_none(rows):
     with pytest.raises(AttributeError, match="fit it again"):
         model.predict_proba(X)
     model.fit(X, few).set_params(probability=False).fit(X, few)
-    assert not hasattr(model, "calibration_")
+    assert model.calibration_ is None
 
 
 def test_a_class_with_one_label_is_refused(rows):
