@@ -34,6 +34,14 @@ def test_the_readme_chooses_parameters():
     assert scope["search"].best_score_ > 0.8
 
 
+def test_the_readme_has_probabilities():
+    (block,) = [block for block in blocks("python") if "predict_proba" in block]
+    X, y = make_g2c(n_rows=150, n_features=10)
+    scope = {"X": X, "few": hide_labels(y, 30)}
+    exec(block, scope)
+    assert scope["model"].predict_proba(X).compute().shape == (150, 2)
+
+
 DOCUMENTED = ["_clustering", "_l2svm", "_labeling", "_least_squares", "_star", "_transductive"]
 DOCUMENTED = [f"estimators.{name}" for name in DOCUMENTED]
 DOCUMENTED += ["model_selection._splits", "model_selection._searches", "baselines"]

@@ -33,7 +33,7 @@ from dask_s3vm import (
 )
 from dask_s3vm.datasets import hide_labels, make_g2c
 from dask_s3vm.estimators import l2svm_path
-from dask_s3vm.io.models import load_predictor
+from dask_s3vm.io.models import ModelFileError, load_predictor
 from dask_s3vm.methods.calibration import calibrate
 from dask_s3vm.methods.safe import assign_folds
 
@@ -228,6 +228,17 @@ def test_model_files_without_them_say_so(rows, tmp_path):
     save_model(L2SVM(lam=1e-2).fit(X, few), tmp_path / "model.npz")
     with pytest.raises(AttributeError, match="probability=True"):
         load_predictor(tmp_path / "model.npz").predict_proba(X)
+
+
+@pytest.mark.parametrize("wrong", [np.ones((2, 2)), np.array([[1.0, np.nan]]), np.ones(2)])
+@pytest.mark.parametrize("load", [load_model, load_predictor])
+def test_model_files_with_other_numbers_are_refused(wrong, load, rows, tmp_path):
+    X, _, few = rows
+    model = L2SVM(lam=1e-2).fit(X, few)
+    model.calibration_ = wrong
+    save_model(model, tmp_path / "model.npz")
+    with pytest.raises(ModelFileError, match="calibration_ is not a matrix of 1 x 2 finite"):
+        load(tmp_path / "model.npz")
 
 
 def test_models_of_a_path_have_their_own(rows):
