@@ -282,9 +282,9 @@ def collect(folder, names):
 
 
 def verdicts(gains):
-    """(wins, draws, losses) over sets and numbers of labels, by Wilcoxon's test.
+    """(wins, draws, losses) over sets, by Wilcoxon's test over the draws of each.
 
-    Family-wise 0.05: Bonferroni over the comparisons of a method.
+    Family-wise 0.05: Bonferroni over the sets, which no set of fewer than 11 cases can meet.
     """
     counts = [0, 0, 0]
     level = 0.05 / max(len(gains), 1)
@@ -320,7 +320,7 @@ def table(found, names, title):
         many = np.array([case[1] >= 100 for case in own])
         groups = {}
         for case, value in zip(own, gain, strict=True):
-            groups.setdefault(case[:2], []).append(value)
+            groups.setdefault(case[0], []).append(value)
         won = verdicts({key: np.array(values) for key, values in groups.items()})
         both = [case for case in own if case in yard]
         times = [found[method][case][1] / yard[case][1] for case in both]

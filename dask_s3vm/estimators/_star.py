@@ -56,11 +56,11 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     shards, on any engine, with coordinate ascent in each; kernels other than the linear one are
     computed with landmark rows. "auto" shards the linear kernel, and others beyond 10,000 rows.
 
-    With ``balance="predictions"`` the linear kernel has a bias, and the threshold of the model is
-    moved to where the share of positive predictions is the ratio: weights of the classes have moved
-    it away from there. With ``balance="paper"`` there is no offset: have the classes on both sides
-    of the origin then. The authors' program computes exp(-|x - z|^2 / (4 sigma^2)) for its sigma:
-    give sqrt(2) times that to get the same kernel.
+    With ``balance="predictions"`` the linear kernel has a bias. Where the share of positive
+    predictions is outside the interval of the ratio, the threshold is moved to the ratio: weights
+    of the classes have moved it. With ``balance="paper"`` there is no offset: have the classes on
+    both sides of the origin then. The authors' program computes exp(-|x - z|^2 / (4 sigma^2)) for
+    its sigma: give sqrt(2) times that to get the same kernel.
 
     References
     ----------
@@ -165,13 +165,8 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
         return self.balance == "predictions" and task.n_unlabeled > 0
 
     def _wanted(self, task: BinaryTask) -> BinaryTask:
-        """What predictions are to agree with: the ratio itself if classes are weighted.
-
-        The weights have moved the threshold from where the shares of the classes put it.
-        """
-        if self.weighting == "none":
-            return task
-        return replace(task, ratio_interval=(task.ratio, task.ratio))
+        """What predictions are to agree with; weights of classes have moved the threshold."""
+        return replace(task, to_ratio=self.weighting != "none")
 
     def _is_exact(self, X: Any) -> bool:
         """Whether columns of the exact kernel are used; see `sharded`."""

@@ -46,6 +46,8 @@ class BinaryTask:
     n_unlabeled, unlabeled_weight : number and total sample weight of the unlabeled rows.
     ratio : r, the share of the unlabeled rows that is positive.
     ratio_interval : where it lies at 95 %.
+    to_ratio : whether predictions outside the interval are moved to the ratio, not to the nearest
+        end: if a method's threshold says nothing of the shares.
     """
 
     positive: int
@@ -54,6 +56,7 @@ class BinaryTask:
     unlabeled_weight: float = 0.0
     ratio: float = 0.5
     ratio_interval: tuple[float, float] = (0.0, 1.0)
+    to_ratio: bool = False
 
     @property
     def n_positive(self) -> int:
@@ -67,9 +70,10 @@ class BinaryTask:
         return min(int(np.ceil(low)), self.n_positive), max(int(high), self.n_positive)
 
     def nearest_count(self, n: int) -> int:
-        """Number of positive predictions in the window that is nearest to n."""
+        """Number of positive predictions that n is to become: n itself inside the window."""
         low, high = self.count_window
-        return min(max(n, low), high)
+        nearest = min(max(n, low), high)
+        return self.n_positive if self.to_ratio and nearest != n else nearest
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ One outer iteration is one stage.
 Eq. 13 fixes the mean output of the unlabeled rows, which is no share of positive ones where classes
 are skewed. If the share of positive predictions disagrees with the ratio at the end, and balance is
 not "paper", the stages are gone again, and before each of them the offset moves so that the share
-of positive outputs is the ratio. Where both agree, eq. 13 finds lower objectives.
+of positive outputs is the ratio. Where both agree, eq. 13 finds lower objectives. Of these stages
+the last one counts whose minimum still agrees with the ratio, or is nearest to that: with rare
+positives and the full weight of the unlabeled rows, all outputs may shrink to their mean.
 
 A stage begins along its own gradient. The pairs of the stage before know nothing of the new
 weight of the unlabeled rows, whose loss is not convex: with them, first steps are long and
@@ -56,6 +58,8 @@ class QNState:
     memory_scale : of L-BFGS.
     supervised : variables of the stage without unlabeled rows, if there was one.
     level : b, where it is no variable.
+    best_excess, best_value, best_w : the stage that counts, if one does by its share: rows that are
+        predicted to be positive beyond what the ratio allows, or too few, the objective, weights.
     done : whether the last stage is behind.
     """
 
@@ -68,6 +72,9 @@ class QNState:
     supervised: np.ndarray | None
     level: float
     done: bool
+    best_excess: int = -1
+    best_value: float = 0.0
+    best_w: np.ndarray | None = None
 
 
 class QNTraining(Method[QNState, BinarySolution]):
@@ -152,6 +159,13 @@ class QNTraining(Method[QNState, BinarySolution]):
             known,
             least,
         )
+        best = state.best_excess, state.best_value, state.best_w
+        if self._by_share and part > 0.0:
+            w = self._problem.weights(found.x)
+            n = n_predicted_positive(self._engine, w, 1.0)
+            excess = abs(n - self._task.nearest_count(n))
+            if state.best_w is None or excess <= state.best_excess:
+                best = excess, found.value, w
         return QNState(
             found.x,
             found,
@@ -162,6 +176,7 @@ class QNTraining(Method[QNState, BinarySolution]):
             found.x if part == 0.0 else state.supervised,
             self._problem.level,
             is_last,
+            *best,
         )
 
     def finish(self, state: QNState) -> BinarySolution:
@@ -169,7 +184,10 @@ class QNTraining(Method[QNState, BinarySolution]):
         assert state.last is not None, "there is at least one stage"
         self._problem.level = state.level
         w, last = self._problem.weights(state.x), state.last
-        return BinarySolution(w, last.value, last.termination, seed=state.supervised)
+        value = last.value
+        if state.best_w is not None:
+            w, value = state.best_w, state.best_value
+        return BinarySolution(w, value, last.termination, seed=state.supervised)
 
     def _threshold(self, x: np.ndarray) -> float:
         """Output above which the share of the unlabeled rows is the ratio."""
@@ -179,6 +197,8 @@ class QNTraining(Method[QNState, BinarySolution]):
     def progress(self, state: QNState) -> tuple[str, float | None]:
         """Stages are known beforehand; the last one takes as long as it takes."""
         number, count = state.n_stages, len(self._stages)
+        if self._by_share:
+            return f"stage {number + 1} of {count}, again", None
         return f"stage {number + 1} of {count}", number / count if number + 1 < count else None
 
     def _evaluate(self, x: np.ndarray) -> tuple[float, np.ndarray]:

@@ -38,6 +38,10 @@ POSITIONAL = {
 
 #: Parameters that are not the same in all estimators -> those that differ from most, and why.
 DIFFERENT = {
+    "balance": (
+        {"MaxMarginClustering"},
+        "a clustering has no ratio to agree with: its balance is the share itself",
+    ),
     "lam": (
         {"RLSC", "S2RLSC", "MaxMarginClustering"},
         "The square loss counts every row, not only those in the margin, and wants more of the "

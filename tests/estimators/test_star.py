@@ -28,6 +28,9 @@ def parts(model):
     return [*found, model.objective_, model.gap_]
 
 
+#: The paper's rule.
+PAPER = {"positive_ratio": "labels", "balance": "paper"}
+
 # what it finds
 
 
@@ -36,7 +39,7 @@ def test_moons_are_found():
     for seed in range(4):
         X, y = dask.compute(*make_moons(400, random_state=seed))
         few = hide_labels(y, 14, random_state=seed)
-        model = STARSVM(sigma=0.3, confidence=0.9).fit(X, few)
+        model = STARSVM(sigma=0.3, confidence=0.9, **PAPER).fit(X, few)
         supervised = L2SVM(1e-2, kernel="rbf", sigma=0.3, n_components=None).fit(X, few)
         found = model.transduction_, model.predict(X), supervised.predict(X)
         right.append([(labels == y).mean() for labels in found])
@@ -98,7 +101,7 @@ def test_four_classes(sharded):
     X = rng.normal(size=(400, 6))
     X[np.arange(400), y] += 4.0
     few = hide_labels(y, 12, random_state=3)
-    model = STARSVM(sigma=3.0, sharded=sharded, n_components=None).fit(X, few)
+    model = STARSVM(sigma=3.0, sharded=sharded, n_components=None, **PAPER).fit(X, few)
     assert (model.transduction_ == y).mean() > 0.95
     assert (model.predict(X) == y).mean() > 0.95
     assert model.ranking_.shape == model.labeled_iter_.shape == (400, 4)
@@ -124,7 +127,7 @@ def test_labels_that_were_given_or_assigned_are_final(small, params):
 
 def test_the_model_is_the_expansion_over_support_vectors(small):
     X, _, y = small
-    model = STARSVM(2.0, sigma=1.0, tol=1e-8).fit(X, y)
+    model = STARSVM(2.0, sigma=1.0, tol=1e-8, **PAPER).fit(X, y)
     assert model.sharded_ is False
     wanted = rbf_kernel(X, X[model.support_], gamma=0.5) @ model.dual_coef_[0]
     np.testing.assert_allclose(model.decision_function(X), wanted, atol=1e-12)
