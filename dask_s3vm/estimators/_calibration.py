@@ -38,7 +38,7 @@ def find_calibration(model: Any, rows: FitRows, name: str) -> np.ndarray:
 
         record = RecordPart(rows.record, name)
         found = record.run("outputs", OutputsOfFolds(folds, n_problems, outputs_without))
-    ratios = [one.value for one in rows.ratios] or [None] * n_problems
+    ratios: list[float | None] = [one.value for one in rows.ratios] or [None] * n_problems
     return calibrate_all(
         trial.codes, found.outputs, sample.weights[labeled], rows.positives, ratios
     )

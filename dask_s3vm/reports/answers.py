@@ -92,9 +92,8 @@ def _of_shares(facts: Mapping[str, Any], fitted: Mapping[str, Any]) -> Iterator[
 
 def _of_margin(facts: Mapping[str, Any]) -> Iterator[Answer]:
     outputs = _dict(facts.get("outputs"))
-    edges, counts = outputs.get("edges"), outputs.get("unlabeled")
-    is_histogram = isinstance(edges, list) and isinstance(counts, list)
-    if not is_histogram or len(edges) != len(counts) + 1:
+    edges, counts = _list(outputs.get("edges")), _list(outputs.get("unlabeled"))
+    if len(edges) != len(counts) + 1:
         return
     if any(_number(one) is None for one in (*edges, *counts)):
         return
