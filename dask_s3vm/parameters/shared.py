@@ -175,7 +175,7 @@ class ProbabilityParameters:
 
     probability: bool = parameter(
         "bool",
-        "Whether to have `predict_proba`: models of five folds of the labeled rows are trained "
+        "Whether to have `predict_proba`. Models of five folds of the labeled rows are trained "
         "too, each with up to 10,000 unlabeled rows, and a sigmoid is fitted to the outputs of the "
         "rows that they have not seen (Platt), moved to `positive_ratio_` where there is one. The "
         "likelier class need not be the one that `predict` returns.",
