@@ -13,15 +13,19 @@ distance between probability and frequency in ten bins of equal width.
 
 import argparse
 import os
+import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
-from safety import QUICK, SPLITS, NotAtHand, draws_of, read
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.svm import LinearSVC
 
 from dask_s3vm import L2SVM, S3VM, lam_to_C
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from safety import QUICK, SPLITS, NotAtHand, draws_of, read
 
 LAM = 1e-3
 MODELS = {
