@@ -98,6 +98,28 @@ class LinearClasses(LinearOutputs):
         )
         return like_frame(classes, X)
 
+    def _probabilities(self, X: Any, log: bool = False) -> Any:
+        """Return the probability of each class, (n, n_classes), lazy if X is; or its logarithm."""
+        outputs = self.decision_function(X)  # first of all, so that a model without a fit says so
+        calibration = getattr(self, "calibration_", None)
+        if calibration is None:
+            raise AttributeError(
+                "the model has no probabilities; set probability=True and fit it again"
+            )
+        if not isinstance(outputs, da.Array):
+            return probabilities_of(outputs, calibration, log)
+        n_classes = max(2, len(calibration))
+        axis = {"new_axis": 1} if outputs.ndim == 1 else {}
+        return outputs.map_blocks(
+            probabilities_of,
+            calibration=calibration,
+            log=log,
+            dtype=np.float64,
+            chunks=(outputs.chunks[0], (n_classes,)),
+            meta=np.empty((0, 0)),
+            **axis,
+        )
+
 
 class Predictor(LinearClasses):
     """The part of a fitted classifier that predicts, from a model file; see `io.load_predictor`.
@@ -112,6 +134,10 @@ class Predictor(LinearClasses):
         vars(self).update(fitted)
         self.unlabeled = unlabeled
 
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each class, (n, n_classes), lazy if X is."""
+        return self._probabilities(X)
+
 
 def linear_outputs(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
     """Compute the outputs of all rows: (n,) for one weight vector, (n, k) for more."""
@@ -124,6 +150,25 @@ def classes_of(outputs: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the class of each row: that of the largest output, or by the sign of a single one."""
     best = outputs.argmax(axis=1) if outputs.ndim == 2 else (outputs > 0).astype(np.intp)
     return classes[best]
+
+
+def probabilities_of(outputs: np.ndarray, calibration: np.ndarray, log: bool = False) -> np.ndarray:
+    """Return the probabilities (n, n_classes) of outputs; see `methods.calibration`.
+
+    Parameters
+    ----------
+    outputs : (n,) or (n, k).
+    calibration : (1, 2) or (k, 2), slope and level of each sigmoid.
+    log : whether to return logarithms, which tell small probabilities from 0.
+    """
+    logits = outputs.reshape(len(outputs), -1) * calibration[:, 0] + calibration[:, 1]
+    if len(calibration) == 1:
+        logits = np.concatenate([-logits, logits], axis=1)
+    logs = -np.logaddexp(0.0, -logits)
+    if len(calibration) > 1:  # logarithms: a row may be far from every class
+        largest = logs.max(axis=1, keepdims=True)
+        logs = logs - largest - np.log(np.exp(logs - largest).sum(axis=1, keepdims=True))
+    return logs if log else np.exp(logs)
 
 
 def _outputs(X: Any, model: Model, threads: int) -> np.ndarray:

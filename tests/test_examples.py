@@ -139,6 +139,13 @@ def test_the_study_of_safety(run, tmp_path):
     assert (tmp_path / "out" / "G2C.csv").read_text() == before, "what is done is not done again"
 
 
+def test_the_study_of_probabilities(run):
+    told = run("calibration", "--quick")
+    (mean,) = [line for line in told.splitlines() if line.startswith("| mean")]
+    theirs, _, _, ours = (float(cell.split(",")[0]) for cell in mean.split("|")[3:-1])
+    assert ours < theirs
+
+
 def test_my_csv(run):
     told = run("my_csv", "--rows", 600)
     assert "600 rows, 20 of them labeled" in told

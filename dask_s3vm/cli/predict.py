@@ -41,12 +41,21 @@ _HEADER = 512
     help="File to write.",
 )
 @option("--decision", is_flag=True, group="run", help="Write outputs w.x + b instead of classes.")
+@option(
+    "--proba",
+    is_flag=True,
+    group="run",
+    help="Write the probability of each class instead, for a model of train --probability.",
+)
 @file_options
 @cluster_options
-def predict(model: str, data: tuple[str, ...], output: str, decision: bool, **chosen: Any) -> None:
+def predict(
+    model: str, data: tuple[str, ...], output: str, decision: bool, proba: bool, **chosen: Any
+) -> None:
     """Predict the rows of DATA with MODEL, one line per row.
 
-    Tables are encoded like the training tables of the model. Labels in DATA are ignored.
+    Tables are encoded like the training tables of the model. Labels in DATA are ignored. With
+    --proba a line has a number for each class, in their order; the first line names the classes.
 
     \b
     Example:
@@ -54,18 +63,28 @@ def predict(model: str, data: tuple[str, ...], output: str, decision: bool, **ch
     """  # noqa: D301
     from dask_s3vm.io.models import load_predictor
 
+    if decision and proba:
+        raise click.UsageError("--decision and --proba exclude each other")
     with format_errors():
         if output != "-":
             check_writable(output)
         estimator = load_predictor(model)
+        if proba and getattr(estimator, "calibration_", None) is None:
+            raise BadData(f"{model} has no probabilities; train it with --probability")
         options = options_for(estimator, data, reading_options(chosen))
         with running_on(cluster_of(chosen)):
             encoder = getattr(estimator, "encoder_", None)
             X, _ = read_rows(data, options, encoder=encoder, labels=False)
-            answer = estimator.decision_function(X) if decision else estimator.predict(X)
-            values = np.asarray(answer)
+            wanted = (
+                estimator.predict_proba
+                if proba
+                else (estimator.decision_function if decision else estimator.predict)
+            )
+            values = np.asarray(wanted(X))
         text = io.StringIO()
-        np.savetxt(text, values, fmt="%.17g" if decision else "%s")
+        if proba:
+            text.write(" ".join(str(label) for label in estimator.classes_.tolist()) + "\n")
+        np.savetxt(text, values, fmt="%.17g" if decision or proba else "%s")
         if output == "-":
             click.echo(text.getvalue(), nl=False)
         else:

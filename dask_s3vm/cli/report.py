@@ -35,17 +35,27 @@ PERFORMANCE_FILE = "dask-performance.html"
     shown="DIR/report.html",
     help="Page to write.",
 )
-def report(directory: str, output: str | None) -> None:
-    """Make a page about the run in DIR: result, pictures, shares, weights, history, environment.
+@option(
+    "--card",
+    is_flag=True,
+    group="run",
+    help="Write a model card in Markdown instead, by default DIR/model-card.md.",
+)
+def report(directory: str, output: str | None, card: bool) -> None:
+    """Make a page about the run in DIR: did it work, pictures, shares, weights, history.
 
     The page is a single HTML file that opens without a network connection.
     """
+    from dask_s3vm.reports.card import make_card
     from dask_s3vm.reports.page import make_page
 
     with format_errors():
         facts, history, config = records.read_record(directory)
-        page = make_page(facts, history, config, pictures_of(directory, facts, history))
-        target = output or join_url(directory, "report.html")
+        if card:
+            page = make_card(facts)
+        else:
+            page = make_page(facts, history, config, pictures_of(directory, facts, history))
+        target = output or join_url(directory, "model-card.md" if card else "report.html")
         with replacing(target) as stream:
             stream.write(page.encode("utf-8", "replace"))
     click.echo(target)

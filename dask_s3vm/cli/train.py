@@ -255,6 +255,24 @@ def look_at(job: Job, estimator: Any, rows: Rows, record: RunRecord) -> None:
         facts = look_at_rows(estimator, X, y, None)
     record.facts["model"] = model_facts(estimator)
     note_rows(record, estimator, X, y, facts)
+    if rows.hidden is not None and record.directory is not None and not estimator.facts.supervised:
+        job.say("training the supervised SVM, to compare")
+        alone = supervised_beside(estimator, sum(facts.labels.values())).fit(X, y)
+        record.facts["supervised"] = rows.hidden_error(alone)
+
+
+def supervised_beside(estimator: Any, n_labeled: int) -> Any:
+    """Return the supervised SVM to compare a model with: the same kernel and regularization."""
+    from dask_s3vm import L2SVM, C_to_lam
+
+    ours, own = estimator.get_params(deep=False), L2SVM().get_params(deep=False)
+    told = ("callbacks", "verbose", "checkpoint", "warm_start", "probability", "tol", "max_iter")
+    shared = {name: ours[name] for name in own if name in ours and name not in told}
+    if "C" in ours:
+        shared["lam"] = C_to_lam(ours["C"], n_labeled)
+    elif shared.get("lam") is None:
+        shared["lam"] = estimator.lam_
+    return L2SVM(**shared)
 
 
 def shape_of(X: Any) -> dict[str, int]:

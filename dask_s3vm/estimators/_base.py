@@ -21,6 +21,7 @@ from dask_s3vm.estimators._record import check_resumable, recorded
 from dask_s3vm.estimators._rows import (
     Opened,
     PlacedRows,
+    check_for_folds,
     class_costs,
     has_unlabeled,
     open_rows,
@@ -61,6 +62,7 @@ class LinearS3VM(MethodParameters, LinearClassifier):
     class_weight: Any = None
     warm_start: bool = False
     balance: str = "paper"
+    probability: bool = False
 
     #: what `max_iter` counts
     _counted = "Newton steps"
@@ -178,7 +180,7 @@ class LinearS3VM(MethodParameters, LinearClassifier):
         if not is_balanced(share, task.ratio):
             warn(
                 f"{type(self).__name__}: {100 * share:.1f} % of the unlabeled rows are predicted "
-                f"to be of class {rows.classes[task.positive]!r}, where positive_ratio says "
+                f"to be of class {rows.classes[task.positive].item()!r}, where positive_ratio says "
                 f"{100 * task.ratio:.1f} %; the fit may have collapsed: check positive_ratio, or "
                 "use balance='predictions' with a bias",
                 UserWarning,
@@ -193,6 +195,22 @@ class LinearS3VM(MethodParameters, LinearClassifier):
             Found(rows, solved, self._found_labels(rows, solved) if with_labels else None)
             for solved in self._train(rows, models, seeds)
         ]
+
+    def _trial(self) -> "LinearS3VM":
+        """The model to train on folds."""
+        return clone(self)
+
+    def _uses_unlabeled(self, rows: FitRows) -> bool:
+        """Whether what was trained depends on the unlabeled rows."""
+        return not rows.supervised
+
+    def _find_probabilities(self, rows: FitRows, place: int) -> None:
+        """Set `calibration_`; `place` is the number of the model in its path."""
+        self.calibration_ = None
+        if self.probability:
+            from dask_s3vm.estimators._calibration import find_calibration
+
+            self.calibration_ = find_calibration(self, rows, f"calibration of model {place}")
 
     def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
         """Set the fitted attributes, and warn where a fit did not converge.
@@ -333,7 +351,11 @@ def fit_path(
     walk = list(models) if len(models) == 1 else sorted(models, key=lambda model: -model.lam)
     guide = walk[0] if len(walk) == 1 else clone(walk[0])
     with guide._placed(X, y, sample_weight, [model.lam for model in walk[1:]]) as rows:
+        if guide.probability:
+            check_for_folds(rows.classes, rows.totals.counts)
         found = guide._find(rows, walk, seeds, with_labels=not isinstance(X, PlacedRows))
+        for place, (model, one) in enumerate(zip(walk, found, strict=True)):
+            model._find_probabilities(one.rows, place)
     history = rows.record.history
     for model, (rows, solved, numbers) in zip(walk, found, strict=True):
         own = history

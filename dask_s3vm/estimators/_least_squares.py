@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from dask_s3vm.estimators._base import LinearS3VM, Seeds, Solver, fit_path
 from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._linear import LinearModel
-from dask_s3vm.estimators._rows import has_unlabeled
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import KernelMap, fit_kernel_map
@@ -165,10 +164,13 @@ class RLSC(RLSCParameters, LeastSquaresModel, LinearS3VM):
         training = RLSCTraining(rows.engine, rows.positives, rows.costs, lams, self.fit_intercept)
         found = rows.record.run("models", training).models
         chosen = [_fewest_errors(found)] if len(models) == 1 else found
-        if self.safe and has_unlabeled(self, rows.totals):
+        if self.safe and rows.totals.unlabeled_weight > 0:
             moved = self._projected(rows, chosen)
             found = [moved.get(one.lam, one) for one in found]
         return [found] if len(models) == 1 else [[one] for one in found]
+
+    def _uses_unlabeled(self, rows: FitRows) -> bool:
+        return bool(self.safe)
 
     def _projected(self, rows: FitRows, models: Sequence[RLSCModel]) -> dict[float, RLSCModel]:
         """Project models, by lam; see `methods.projected`. All rows weigh alike in it."""

@@ -5,8 +5,10 @@ from typing import Any, ClassVar
 import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
 from dask_s3vm.engine.ingest import is_dask
+from dask_s3vm.estimators._export import as_onnx, as_sklearn
 from dask_s3vm.estimators._rows import PlacedRows, as_array, plain_labels, rows_to_predict
 from dask_s3vm.features import KernelMap, check_kernel, fit_kernel_map
 from dask_s3vm.frames import take_label
@@ -83,6 +85,13 @@ class LinearModel(KernelParameters, LinearOutputs, BaseEstimator):
         return tags
 
 
+def _has_probabilities(model: Any) -> bool:
+    """Whether a model has `predict_proba`, as scikit-learn asks before it is fitted."""
+    if not getattr(model, "probability", False):
+        raise AttributeError("predict_proba is there only with probability=True")
+    return True
+
+
 @parametrized
 class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
     """A linear model with `classes_`; see `LinearClasses`."""
@@ -94,6 +103,59 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
         'How the last training ended: "converged", "precision" where rounding allowed no further '
         'step, or "max_iter".',
     )
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each class; only with ``probability=True``.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), or a frame
+            As for `predict`.
+
+        Returns
+        -------
+        array of shape (n, n_classes), in the order of `classes_`; lazy if X is.
+        """
+        return self._probabilities(X)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithms of `predict_proba`, exact where probabilities are near 0."""
+        return self._probabilities(X, log=True)
+
+    def to_sklearn(self, *, probabilities: bool = False) -> Any:
+        """Return this model as one of scikit-learn, which needs nothing of this package.
+
+        It can be pickled, and used where dask_s3vm is not installed. Rows are numpy or scipy.sparse
+        arrays, or DataFrames of pandas.
+
+        Parameters
+        ----------
+        probabilities : bool
+            Whether `predict_proba` is wanted; `predict` then returns the likeliest class.
+
+        Returns
+        -------
+        Fitted `SGDClassifier`, with the same `predict` and `decision_function`, or with the same
+        `predict_proba`; it is no more than a place for weights. With a kernel, a `Pipeline` of
+        `Nystroem` and one.
+        """
+        return as_sklearn(self, probabilities)
+
+    def to_onnx(self, *, probabilities: bool = False) -> Any:
+        """Return this linear model in the format of ONNX; needs the package `skl2onnx`.
+
+        The input "X" has doubles. Results are "label" and "probabilities", in which there are the
+        outputs of the classes if no probabilities are wanted. ``to_onnx().SerializeToString()`` are
+        the bytes of a file.
+
+        Parameters
+        ----------
+        probabilities : bool
+            As for `to_sklearn`.
+        """
+        return as_onnx(self, probabilities)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the labeled rows whose class is predicted right; others are left out.

@@ -244,6 +244,16 @@ def _class_weights(
     return weights
 
 
+def check_for_folds(classes: np.ndarray, counts: np.ndarray) -> None:
+    """Refuse labels too few for probabilities: a class is held out, and must be there too."""
+    if counts.min() < 2:
+        raise ValueError(
+            "probability=True needs 2 or more labeled rows of each class, and class "
+            f"{classes[counts.argmin()].item()!r} has {int(counts.min())}; label more rows, or use "
+            "probability=False"
+        )
+
+
 # What is known of the unlabeled rows before training ----------------------------------------------
 
 

@@ -62,6 +62,11 @@ class GuardedS3VM(LinearS3VM):
         """The semi-supervised models to compare with the supervised one, by name."""
         return {self.facts.name: clone(self)}
 
+    def _trial(self) -> LinearS3VM:
+        """The variant that was kept; the supervised model is any of them."""
+        variants = self._variants()
+        return variants.get(self.decision_, next(iter(variants.values())))
+
     def _looked_at(self, sample: Sample, rows: FitRows) -> None:
         """Take notice of a sample of the rows."""
 
@@ -163,22 +168,34 @@ class Trial:
         if len(present) < 2:
             return np.full((1 + len(self._models), len(held)), present[0])
         test = self._X[self._labeled[held]]
-        found = [self._fitted(self._models[0], self._few, held, test)]
-        found += [self._fitted(one, self._all, self._labeled[held], test) for one in self._models]
-        return np.stack(found)
+        models = [self._fitted(self._models[0], self._few, held)]
+        models += [self._fitted(one, self._all, self._labeled[held]) for one in self._models]
+        return np.stack([np.searchsorted(self._classes, one.predict(test)) for one in models])
 
-    def _fitted(self, model: Any, rows: PlacedRows, out: np.ndarray, test: Any) -> np.ndarray:
+    def outputs(self, out: np.ndarray, alone: bool) -> np.ndarray:
+        """Outputs of the labeled rows `out`, by the first model of the other rows.
+
+        alone : whether it is the supervised model, without the unlabeled rows.
+        """
+        held = np.flatnonzero(out)
+        rows, own = (self._few, held) if alone else (self._all, self._labeled[held])
+        model = self._fitted(self._models[0], rows, own)
+        return model.decision_function(self._X[self._labeled[held]])
+
+    def _fitted(self, model: Any, rows: PlacedRows, out: np.ndarray) -> Any:
         rows.engine.forget()
         rows.engine.each(hold_out, out)
         model = clone(model)
         with quiet():
             fit_path([model], rows, None)
-        return np.searchsorted(self._classes, model.predict(test))
+        return model
 
 
 def _shares(rows: FitRows) -> Any:
     """The shares of the classes, as users would give them."""
     values = [one.value for one in rows.ratios]
+    if not values:
+        return None
     if len(values) == 1:
         return values[0]
     return dict(zip(rows.classes.tolist(), values, strict=True))
@@ -187,9 +204,11 @@ def _shares(rows: FitRows) -> Any:
 def _hasty(model: Any, ratio: Any) -> Any:
     """The same model for trials: silent, with the ratio given, and not to the last digit."""
     wanted = {
-        "safe": False, "callbacks": None, "verbose": False, "checkpoint": None,
-        "warm_start": False, "positive_ratio": ratio,
+        "callbacks": None, "verbose": False, "checkpoint": None, "warm_start": False,
+        "positive_ratio": ratio, "probability": False,
     }  # fmt: skip
+    if isinstance(model, GuardedS3VM):
+        wanted["safe"] = False
     known = model.get_params(deep=False)
     if "tol" in known:
         wanted["tol"] = max(known["tol"], TRIAL_TOL)

@@ -129,7 +129,7 @@ def load_predictor(path: Url) -> Any:
         if not (plain and fitted.keys() >= _OF_PREDICTION):
             return _restore(header, arrays)
         unlabeled = header["params"].get("unlabeled")
-        names = _OF_PREDICTION | ({"feature_names_in_"} & fitted.keys())
+        names = _OF_PREDICTION | ({"calibration_", "feature_names_in_"} & fitted.keys())
         found = {name: decode(fitted[name], arrays) for name in names}
         predictor = Predictor(found, decode(unlabeled, arrays))
         _check_shapes(predictor)
@@ -316,6 +316,11 @@ def _check_shapes(estimator: Any) -> None:
     wanted = 1 if len(classes) == 2 else len(classes)
     if len(coef) != wanted:
         raise ValueError(f"coef_ has {len(coef)} rows for {len(classes)} classes, wanted {wanted}")
+    calibration = fitted.get("calibration_")
+    if calibration is not None and (
+        not _is_real(calibration, 2) or calibration.shape != (len(coef), 2)
+    ):
+        raise ValueError(f"calibration_ is not a matrix of {len(coef)} x 2 finite real numbers")
 
 
 def _is_real(array: Any, ndim: int) -> bool:

@@ -27,6 +27,7 @@ from scipy.special import betaincinv, expit, ndtri, stdtrit
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import ClassTotals
+from dask_s3vm.methods.calibration import fit_sigmoid
 from dask_s3vm.numerics.linalg import one_blas_thread
 from dask_s3vm.problems.fold_scores import (
     count_outputs,
@@ -223,7 +224,7 @@ def _mixture(
     """Weight of maximum likelihood of the positive class in a mixture of both."""
     weights = weights / weights.mean()
     share = float(np.add.reduce(weights * z) / np.add.reduce(weights))
-    slope, level = _calibrated(z, outputs, weights)
+    slope, level = fit_sigmoid(z, outputs, weights)
     posterior = expit(slope * bins + level)
     excess = posterior / share - (1.0 - posterior) / (1.0 - share)
     base = (1.0 - posterior) / (1.0 - share)
@@ -235,23 +236,6 @@ def _mixture(
         else:
             high = middle
     return 0.5 * (low + high)
-
-
-def _calibrated(z: np.ndarray, outputs: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Slope and level of a logistic regression on outputs; a slope of rows that separate ends."""
-    scale = float(outputs.std()) or 1.0
-    x = np.column_stack([outputs / scale, np.ones(len(z))])
-    ridge = np.array([1e-2, 1e-9])
-    found = np.zeros(2)
-    for _ in range(30):
-        p = expit(x @ found)
-        gradient = x.T @ (weights * (p - z)) + ridge * found
-        curved = (x * (weights * p * (1.0 - p))[:, None]).T @ x + np.diag(ridge)
-        step = np.clip(np.linalg.solve(curved, gradient), -2.0, 2.0)
-        found = found - step
-        if np.abs(step).max() < 1e-8:
-            break
-    return float(found[0]) / scale, float(found[1])
 
 
 def _summing_to_one(estimates: list[RatioEstimate]) -> list[RatioEstimate]:

@@ -37,7 +37,8 @@ LEAST_GAIN = 1.0
 def sample_for_folds(engine: Engine, totals: ClassTotals) -> Sample:
     """Draw the rows that folds are made of. Costs: see `draw_sample`."""
     labeled = min(1.0, MOST_LABELED / int(totals.counts.sum()))
-    return draw_sample(engine, labeled, min(1.0, MOST_UNLABELED / totals.n_unlabeled))
+    unlabeled = min(1.0, MOST_UNLABELED / max(totals.n_unlabeled, 1))
+    return draw_sample(engine, labeled, unlabeled)
 
 
 # Folds --------------------------------------------------------------------------------------------

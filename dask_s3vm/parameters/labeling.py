@@ -22,6 +22,7 @@ from dask_s3vm.parameters.shared import (
     InterceptParameters,
     KernelParameters,
     LabelParameters,
+    ProbabilityParameters,
     RatioParameters,
     RunParameters,
     ShardedParameters,
@@ -40,6 +41,7 @@ class LabelingParameters(
     KernelParameters,
     ClassWeightParameters,
     StoppingParameters,
+    ProbabilityParameters,
     RunParameters,
 ):
     """Parameters of the methods that find labels first and then train an SVM on them."""
@@ -135,6 +137,7 @@ class STARParameters(
     LabelParameters,
     KernelParameters,
     StoppingParameters,
+    ProbabilityParameters,
     RunParameters,
 ):
     """Parameters of STAR-SVM."""

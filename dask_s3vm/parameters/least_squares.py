@@ -20,6 +20,7 @@ from dask_s3vm.parameters.shared import (
     InterceptParameters,
     LabelParameters,
     LeastSquaresKernel,
+    ProbabilityParameters,
     RegularizationParameters,
     ReportParameters,
     RunParameters,
@@ -36,6 +37,7 @@ class RLSCParameters(
     InterceptParameters,
     SupervisedLabelParameters,
     ClassWeightParameters,
+    ProbabilityParameters,
     ReportParameters,
 ):
     """Parameters of regularized least squares."""
@@ -82,6 +84,7 @@ class S2RLSCParameters(
     LeastSquaresKernel,
     LabelParameters,
     ClassWeightParameters,
+    ProbabilityParameters,
     RunParameters,
 ):
     """Parameters of S2RLSC."""

@@ -8,6 +8,7 @@ from dask_s3vm.parameters.shared import (
     InterceptParameters,
     KernelParameters,
     LabelParameters,
+    ProbabilityParameters,
     RatioParameters,
     RegularizationParameters,
     RunParameters,
@@ -27,6 +28,7 @@ class S3VMParameters(
     KernelParameters,
     ClassWeightParameters,
     StoppingParameters,
+    ProbabilityParameters,
     RunParameters,
 ):
     """Parameters of S3VM."""

@@ -170,6 +170,27 @@ class ClassWeightParameters:
 
 
 @parametrized
+class ProbabilityParameters:
+    """Whether there are probabilities."""
+
+    probability: bool = parameter(
+        "bool",
+        "Whether to have `predict_proba`. Models of five folds of the labeled rows are trained "
+        "too, each with up to 10,000 unlabeled rows, and a sigmoid is fitted to the outputs of the "
+        "rows that they have not seen (Platt), moved to `positive_ratio_` where there is one. The "
+        "likelier class need not be the one that `predict` returns.",
+        ["boolean"],
+        default=False,
+    )
+
+    calibration_: Any = fitted(
+        "ndarray of shape (1, 2) or (n_classes, 2), or None",
+        "a and b of the probability 1 / (1 + exp(-(a o + b))) of an output o; None without "
+        "`probability`.",
+    )
+
+
+@parametrized
 class StoppingParameters:
     """When to stop."""
 

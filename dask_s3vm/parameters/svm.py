@@ -17,6 +17,7 @@ from dask_s3vm.parameters.shared import (
     InterceptParameters,
     KernelParameters,
     LabelParameters,
+    ProbabilityParameters,
     RegularizationParameters,
     RunParameters,
     StoppingParameters,
@@ -36,6 +37,7 @@ class L2SVMParameters(
     ClassWeightParameters,
     StoppingParameters,
     WarmStartParameters,
+    ProbabilityParameters,
     RunParameters,
 ):
     """Parameters of the supervised SVM."""
@@ -68,6 +70,7 @@ class TransductiveParameters(
     ClassWeightParameters,
     StoppingParameters,
     WarmStartParameters,
+    ProbabilityParameters,
     RunParameters,
 ):
     """Parameters that TSVM, DA and QN-S3VM have in common."""

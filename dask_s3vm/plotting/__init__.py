@@ -12,6 +12,7 @@ from dask_s3vm.plotting.outputs import (
     plot_output_counts,
     plot_outputs,
 )
+from dask_s3vm.plotting.reliability import plot_reliability
 from dask_s3vm.plotting.search import plot_search
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "plot_objective",
     "plot_output_counts",
     "plot_outputs",
+    "plot_reliability",
     "plot_search",
     "plot_switches",
 ]

@@ -8,6 +8,8 @@ import base64
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from dask_s3vm.reports.answers import answers
+
 #: Rows of the history on the page, at most; history.csv has all of them.
 MOST_ROWS = 400
 
@@ -99,7 +101,7 @@ def make_page(
     shown = history if len(history) <= MOST_ROWS else [*history[:half], *history[-half:]]
     loader = PackageLoader("dask_s3vm.reports")
     page = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    page.filters |= {"text": _text, "words": _words}
+    page.filters |= {"text": as_text, "words": _words}
     return page.get_template("page.html").render(
         title=facts.get("estimator", "Run"),
         started=facts.get("started"),
@@ -107,12 +109,13 @@ def make_page(
         good=isinstance(ending, dict) and ending.get("code") == 0,
         state=_state(ending),
         cards=_cards(facts, data, result),
+        answers=answers(facts),
         pictures=_pictures(pictures),
         tables=[one for one in _tables(facts, model) if one.rows],
         history=shown,
         columns=_columns(shown),
         omitted=len(history) - len(shown),
-        sections=[(name, list(_flat(found))) for name, found in sections.items() if found],
+        sections=[(name, list(flat_facts(found))) for name, found in sections.items() if found],
         notes=notes if isinstance(notes, list) else [],
         config=config,
     )
@@ -177,7 +180,7 @@ def _columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def _flat(facts: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+def flat_facts(facts: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     """Yield (name, value) of a dict; those of a nested dict as "outer: inner"."""
     for name, value in facts.items():
         if isinstance(value, dict):
@@ -194,7 +197,7 @@ def _words(name: Any) -> str:
     return str(name).replace("_", " ").strip()
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Format a value for people."""
     if value is None:
         return "-"
@@ -205,5 +208,5 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list):
-        return ", ".join(_text(item) for item in value)
+        return ", ".join(as_text(item) for item in value)
     return str(value)

@@ -17,6 +17,9 @@ FITS = {
         lam=1e-2, positive_ratio=0.5, max_switches=3, **more
     ),
     "s3vm": lambda **more: s3.S3VM(lam=1e-2, positive_ratio=0.5, **more),
+    "tsvm, probability": lambda **more: s3.TSVM(
+        lam=1e-2, positive_ratio=0.5, probability=True, **more
+    ),
     "qp, safe": lambda **more: s3.QPS3VM(safe=True, positive_ratio=0.5, **more),
     "da": lambda **more: s3.DAS3VM(lam=1e-2, positive_ratio=0.5, **more),
     "da, one side": lambda **more: s3.DAS3VM(
@@ -89,6 +92,7 @@ def same_model(one, other):
     if not isinstance(one, s3.L2SVM):
         np.testing.assert_array_equal(one.transduction_, other.transduction_)
     np.testing.assert_array_equal(one.objective_, other.objective_)
+    np.testing.assert_array_equal(one.calibration_, other.calibration_)
     assert one.n_iter_ == other.n_iter_
     assert one.termination_ == other.termination_
 

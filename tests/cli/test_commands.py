@@ -381,3 +381,26 @@ def test_a_round_is_foretold_by_its_parts():
     assert told["predicted_ms"] == pytest.approx(parts)
     assert told["ratio"] == pytest.approx(told["measured_ms"] / parts)
     assert min(told["latency_ms"], told["pass_ms"], told["measured_ms"]) > 0
+
+
+def test_probabilities_of_the_command_line(rows, text_file, tmp_path):
+    X, y = rows
+    model = tmp_path / "model.npz"
+    options = ("--method", "l2svm", "--lam", 0.01, "--nworkers", 0)
+    assert run("train", text_file, *options, "--probability", "--model", model).returncode == 0
+    done = run("predict", model, text_file, "--proba", "--nworkers", 0)
+    first, *lines = done.stdout.splitlines()
+    assert first == "-1 1"
+    found = np.array([line.split() for line in lines], dtype=float)
+    wanted = L2SVM(lam=0.01, probability=True).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
+
+
+def test_probabilities_that_are_not_there(text_file, tmp_path):
+    model = tmp_path / "model.npz"
+    assert run("train", text_file, "--method", "l2svm", "--nworkers", 0, "--model", model)
+    done = run("predict", model, text_file, "--proba", "--nworkers", 0)
+    assert done.returncode != 0
+    assert "train it with --probability" in done.stderr
+    done = run("predict", model, text_file, "--proba", "--decision", "--nworkers", 0)
+    assert "exclude each other" in done.stderr

@@ -305,3 +305,33 @@ def test_a_browser_shows_the_page(directory, tmp_path):
     blue = np.abs(pixels - np.array([0x00, 0x72, 0xB2]) / 255).max(axis=2) < 0.1
     assert blue[:, :550].sum() > 100
     assert blue[:, 550:].sum() > 100
+
+
+def test_did_it_work(g2c, tmp_path):
+    X, y, _ = g2c
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    done = run(
+        "train", tmp_path / "rows.npz", "--method", "tsvm", "--hide-all-but", 12, "--nworkers", 0,
+        "--lam", 0.01, "--model", tmp_path / "m.npz", "--report", tmp_path / "report",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    facts, _, _ = read_record(tmp_path / "report")
+    model = load_model(tmp_path / "m.npz")
+    hidden = facts["supervised"]["hidden_rows"]
+    assert hidden == 288
+    assert facts["result"]["hidden_error_%"] == pytest.approx(
+        100 * np.sum(model.predict(X) != y) / hidden, abs=100 * 12 / hidden
+    )
+    assert run("report", tmp_path / "report").exit_code == 0
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "Did it work?" in page
+    assert "On 288 labels that were held out, the error is" in page
+    assert "that of the supervised SVM on the same labels is" in page
+    assert "inside the margin" in page
+    done = run("report", tmp_path / "report", "--card")
+    assert done.output.strip().endswith("model-card.md")
+    card = (tmp_path / "report" / "model-card.md").read_text()
+    assert card.startswith("# TSVM\n")
+    for title in ("Did it work?", "Data and labels", "Share of the classes", "Metrics", "Limits"):
+        assert f"\n## {title}\n" in card
+    assert "np." not in card

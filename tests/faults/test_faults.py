@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.cluster, pytest.mark.usefixtures("
 FAULTS = ["kill", "placement", "two at once", "kill again", "all", "join", "freeze"]
 
 #: What the default run looks at: each method once, each fault once or twice.
-SHORT = list(zip(METHODS, [*FAULTS[:6], "kill", "placement", "kill", "kill", "kill"], strict=True))
+SHORT = list(zip(METHODS, [*FAULTS[:6], "kill", "placement", *["kill"] * 5], strict=True))
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from dask_s3vm.plotting import (  # noqa: E402
     plot_objective,
     plot_output_counts,
     plot_outputs,
+    plot_reliability,
     plot_search,
     plot_switches,
 )
@@ -310,3 +311,27 @@ def test_scores_of_a_search_are_drawn():
     assert plot_search(words).get_xlabel() == "candidate"
     with pytest.raises(TypeError, match="fitted search"):
         plot_search([1, 2])
+
+
+def test_reliability_is_drawn_where_it_is():
+    class Known:
+        classes_ = np.array([0, 1])
+
+        def predict_proba(self, X):
+            return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+    rng = np.random.default_rng(0)
+    p = rng.random(5000)
+    y = (rng.random(5000) < p).astype(int)
+    y[::5] = -1
+    ax = plot_reliability(Known(), p[:, None], y)
+    (said, share) = ax.containers[0].lines[0].get_data()
+    assert len(said) == 10
+    assert np.abs(said - np.linspace(0.05, 0.95, 10)).max() < 0.02
+    assert np.abs(said - share).max() < 0.08, "these come true as often as is said"
+    (wrong, share) = plot_reliability(Known(), p[:, None] ** 3, y).containers[0].lines[0].get_data()
+    assert np.max(share - wrong) > 0.25, "these do more often"
+    with pytest.raises(ValueError, match="no labeled row"):
+        plot_reliability(Known(), p[:, None], np.full(5000, -1))
+    with pytest.raises(ValueError, match="n_bins"):
+        plot_reliability(Known(), p[:, None], y, n_bins=0)

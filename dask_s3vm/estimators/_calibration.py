@@ -1,0 +1,44 @@
+"""Probabilities of a fitted model: the outputs of labeled rows that its folds have not seen.
+
+As the guard does, folds see all labeled rows and a sample of the unlabeled ones, in this process.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dask_s3vm.estimators._base import FitRows
+from dask_s3vm.estimators._rows import check_for_folds
+from dask_s3vm.estimators._safe import Trial
+from dask_s3vm.methods.calibration import OutputsOfFolds, calibrate_all
+from dask_s3vm.methods.run import RecordPart
+from dask_s3vm.methods.safe import assign_folds, sample_for_folds
+
+
+def find_calibration(model: Any, rows: FitRows, name: str) -> np.ndarray:
+    """Slope and level of the probabilities of each binary problem, (k, 2).
+
+    Parameters
+    ----------
+    model : the estimator, after its training.
+    rows : what it was trained on.
+    name : of its states in the record.
+
+    Costs: 1 round, and fits on a sample; see `methods.safe.sample_for_folds`.
+    """
+    sample = sample_for_folds(rows.engine, rows.totals)
+    labeled = sample.codes >= 0
+    check_for_folds(rows.classes, np.bincount(sample.codes[labeled], minlength=len(rows.classes)))
+    with Trial([model._trial()], rows, sample) as trial:
+        folds = assign_folds(trial.codes)[0]
+        n_problems, alone = len(rows.positives), not model._uses_unlabeled(rows)
+
+        def outputs_without(out: np.ndarray) -> np.ndarray:
+            return trial.outputs(out, alone).reshape(-1, n_problems)
+
+        record = RecordPart(rows.record, name)
+        found = record.run("outputs", OutputsOfFolds(folds, n_problems, outputs_without))
+    ratios: list[float | None] = [one.value for one in rows.ratios] or [None] * n_problems
+    return calibrate_all(
+        trial.codes, found.outputs, sample.weights[labeled], rows.positives, ratios
+    )

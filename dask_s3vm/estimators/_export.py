@@ -1,0 +1,95 @@
+"""Fitted models as scikit-learn's and ONNX's own, which need nothing of this package."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+
+def as_sklearn(model: Any, probabilities: bool) -> Any:
+    """Return the model as a fitted `SGDClassifier`, in a pipeline if it has a kernel.
+
+    Parameters
+    ----------
+    model : fitted classifier.
+    probabilities : whether `predict_proba` is wanted, rather than the labels of `predict`.
+    """
+    check_is_fitted(model)
+    if getattr(model, "encoder_", None) is not None:
+        raise ValueError(
+            f"{type(model).__name__} was fitted on a table and has an encoder_, for which "
+            "scikit-learn has no equal; wanted a model of numbers: encode the table by a "
+            "ColumnTransformer in a pipeline, and fit on that"
+        )
+    slopes, levels = np.ones(len(model.coef_)), np.zeros(len(model.coef_))
+    if probabilities:
+        if getattr(model, "calibration_", None) is None:
+            raise ValueError(
+                "probabilities=True needs a model that has them; set probability=True and fit it "
+                "again"
+            )
+        slopes, levels = model.calibration_.T
+    if model.kernel_map_ is None:
+        found = _linear(model, slopes[:, None] * model.coef_, probabilities)
+        found.intercept_ = slopes * model.intercept_ + levels
+        if hasattr(model, "feature_names_in_"):
+            found.feature_names_in_ = model.feature_names_in_
+        return found
+    return _with_kernel(model, slopes, levels, probabilities)
+
+
+def _with_kernel(model: Any, slopes: np.ndarray, levels: np.ndarray, probabilities: bool) -> Any:
+    """A pipeline whose first step makes the outputs, up to slope and level.
+
+    Of the features K(x, R) B the model needs K(x, R) (B w) alone: a column for each output in place
+    of one for each landmark.
+    """
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.pipeline import Pipeline
+
+    kernel_map = model.kernel_map_
+    given = {"kernel_params": dict(kernel_map.params)}
+    if not callable(kernel_map.kernel):
+        given = dict(kernel_map.params)
+    first = Nystroem(kernel_map.kernel, n_components=len(kernel_map.basis), **given)
+    first.components_ = kernel_map.landmarks
+    first.component_indices_ = np.arange(len(kernel_map.basis))
+    first.normalization_ = np.ascontiguousarray((kernel_map.basis @ model.coef_.T).T)
+    first.n_features_in_ = kernel_map.n_features
+    first._n_features_out = len(model.coef_)
+    if hasattr(model, "feature_names_in_"):
+        first.feature_names_in_ = model.feature_names_in_
+    last = _linear(model, np.diag(slopes), probabilities)
+    last.intercept_ = slopes * model.intercept_ + levels
+    return Pipeline([("kernel", first), ("model", last)])
+
+
+def _linear(model: Any, coef: np.ndarray, probabilities: bool) -> Any:
+    """A linear model: largest output, or sigmoids divided by their sum, as here."""
+    from sklearn.linear_model import SGDClassifier
+
+    found = SGDClassifier(loss="log_loss" if probabilities else "hinge")
+    found.coef_ = np.ascontiguousarray(coef)
+    found.classes_ = model.classes_
+    found.n_features_in_ = coef.shape[1]
+    found.n_iter_ = model.n_iter_
+    return found
+
+
+def as_onnx(model: Any, probabilities: bool) -> Any:
+    """Return the model in the format of ONNX, made by `skl2onnx`."""
+    try:
+        from skl2onnx import to_onnx
+        from skl2onnx.common.data_types import DoubleTensorType
+    except ImportError as error:
+        raise ImportError("to_onnx needs skl2onnx: pip install 'dask-s3vm[onnx]'") from error
+    found = as_sklearn(model, probabilities)
+    if hasattr(found, "steps"):
+        raise ValueError(
+            f"to_onnx is for linear models, got kernel={model.kernel!r}: skl2onnx cannot convert "
+            "Nystroem; use to_sklearn"
+        )
+    # weights of 32 bits, for inputs of 32 bits, would change the sides of rows near the boundary
+    inputs = [("X", DoubleTensorType([None, model.n_features_in_]))]
+    options = {"zipmap": False, "raw_scores": not probabilities}
+    return to_onnx(found, initial_types=inputs, options={id(found): options})
