@@ -3,12 +3,14 @@
 One uncompressed ``.npz`` archive: a JSON header, and the arrays of the state beside it.
 """
 
+import functools
 import json
 import time
 from typing import Any
 
 import numpy as np
 
+from dask_s3vm.checkpoints.holding import claim
 from dask_s3vm.checkpoints.identity import Identity, differences
 from dask_s3vm.exceptions import CheckpointError
 from dask_s3vm.io.archive import BROKEN, open_arrays
@@ -60,14 +62,20 @@ class FileCheckpoint(Checkpoint):
     Raises
     ------
     CheckpointError
-        If there is a state of something else, or one that cannot be read.
+        If there is a state of something else, or one that cannot be read; if another fit has the
+        directory.
     """
 
     def __init__(self, directory: Url, identity: Identity, interval: float = 5.0) -> None:
         super().__init__(interval)
         self._directory = directory
         self._identity = identity
-        saved = read_state(self._directory, identity)
+        self._hold = claim(directory)
+        try:
+            saved = read_state(self._directory, identity)
+        except BaseException:
+            self._hold.leave()
+            raise
         if saved is not None:
             self.last = saved
         self._written = self.last
@@ -85,9 +93,15 @@ class FileCheckpoint(Checkpoint):
             self._write()
 
     def clear(self) -> None:
-        """Remove the file."""
+        """Remove the file, or have it removed by the block of `held` that this fit is in."""
+        if self._hold.keeps:
+            self.flush()  # the state of a fit that is done: to resume from it takes no time
         super().clear()
-        remove_state(self._directory)
+        self._hold.finish(functools.partial(remove_state, self._directory))
+
+    def close(self) -> None:
+        """Let other fits have the directory."""
+        self._hold.leave()
 
     def _write(self, began: float | None = None) -> None:
         began = time.perf_counter() if began is None else began
