@@ -1,6 +1,7 @@
 """The file of a checkpoint: written all or nothing, read with distrust, free of code.
 
-One uncompressed ``.npz`` archive: a JSON header, and the arrays of the state beside it.
+One uncompressed ``.npz`` archive: a JSON header, and the arrays of the state beside it, with a
+checksum.
 """
 
 import functools
@@ -14,6 +15,7 @@ from dask_s3vm.checkpoints.holding import claim
 from dask_s3vm.checkpoints.identity import Identity, differences
 from dask_s3vm.exceptions import CheckpointError
 from dask_s3vm.io.archive import BROKEN, open_arrays
+from dask_s3vm.io.checksum import write_arrays
 from dask_s3vm.io.encoding import decode, encode
 from dask_s3vm.io.store import Url, check_writable, exists, join_url, make_folder, remove, replacing
 from dask_s3vm.methods.run import Checkpoint, Saved, Snapshot, from_fields, to_fields
@@ -123,7 +125,7 @@ def write_state(directory: Url, identity: Identity, snapshot: Snapshot) -> None:
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
     make_folder(directory)
     with replacing(join_url(directory, _NAME)) as stream:
-        np.savez(stream, **{_HEADER: text}, **arrays)  # type: ignore[arg-type]
+        write_arrays(stream, {_HEADER: text, **arrays})
 
 
 def read_state(directory: Url, identity: Identity) -> Snapshot | None:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from dask_s3vm._version import __version__
 from dask_s3vm.estimators._paths import Seeds
 from dask_s3vm.io import store
+from dask_s3vm.io.checksum import check_archive, write_arrays
 from dask_s3vm.io.encoding import decode, encode
 from dask_s3vm.io.locks import LOCK_NAME, FolderLock
 from dask_s3vm.model_selection._results import Score
@@ -111,7 +112,7 @@ class Store:
             # before the scores: if the search stops in between, `seeds` sees that they do not match
             marks: dict[str, Any] = {f"done{candidate}": np.zeros(0) for candidate in saved}
             buffer = io.BytesIO()
-            np.savez(buffer, **marks, **_arrays_of(seeds))
+            write_arrays(buffer, {**marks, **_arrays_of(seeds)})
             _write(store.join_url(self._folder, f"{name}.npz"), buffer.getvalue())
         _write(store.join_url(self._folder, f"{name}.json"), json.dumps(rows).encode())
 
@@ -123,8 +124,10 @@ class Store:
         url = store.join_url(self._folder, f"{name}.npz")
         if not store.exists(url):
             return None
-        with store.open_input(url) as stream, np.load(stream, allow_pickle=False) as found:
-            arrays = dict(found)
+        with store.open_input(url) as stream:
+            check_archive(stream)
+            with np.load(stream, allow_pickle=False) as found:
+                arrays = dict(found)
         done = {int(key[4:]) for key in arrays if key.startswith("done")}
         if done != set(self._pieces.get(name, {})):
             return None
