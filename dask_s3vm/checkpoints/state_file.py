@@ -1,17 +1,21 @@
 """The file of a checkpoint: written all or nothing, read with distrust, free of code.
 
-One uncompressed ``.npz`` archive: a JSON header, and the arrays of the state beside it.
+One uncompressed ``.npz`` archive: a JSON header, and the arrays of the state beside it, with a
+checksum.
 """
 
+import functools
 import json
 import time
 from typing import Any
 
 import numpy as np
 
+from dask_s3vm.checkpoints.holding import claim
 from dask_s3vm.checkpoints.identity import Identity, differences
 from dask_s3vm.exceptions import CheckpointError
 from dask_s3vm.io.archive import BROKEN, open_arrays
+from dask_s3vm.io.checksum import write_arrays
 from dask_s3vm.io.encoding import decode, encode
 from dask_s3vm.io.store import Url, check_writable, exists, join_url, make_folder, remove, replacing
 from dask_s3vm.methods.run import Checkpoint, Saved, Snapshot
@@ -61,14 +65,20 @@ class FileCheckpoint(Checkpoint):
     Raises
     ------
     CheckpointError
-        If there is a state of something else, or one that cannot be read.
+        If there is a state of something else, or one that cannot be read; if another fit has the
+        directory.
     """
 
     def __init__(self, directory: Url, identity: Identity, interval: float = 5.0) -> None:
         super().__init__(interval)
         self._directory = directory
         self._identity = identity
-        saved = read_state(self._directory, identity)
+        self._hold = claim(directory)
+        try:
+            saved = read_state(self._directory, identity)
+        except BaseException:
+            self._hold.leave()
+            raise
         if saved is not None:
             self.last = saved
         self._written = self.last
@@ -86,9 +96,15 @@ class FileCheckpoint(Checkpoint):
             self._write()
 
     def clear(self) -> None:
-        """Remove the file."""
+        """Remove the file, or have it removed by the block of `held` that this fit is in."""
+        if self._hold.keeps:
+            self.flush()  # the state of a fit that is done: to resume from it takes no time
         super().clear()
-        remove_state(self._directory)
+        self._hold.finish(functools.partial(remove_state, self._directory))
+
+    def close(self) -> None:
+        """Let other fits have the directory."""
+        self._hold.leave()
 
     def _write(self, began: float | None = None) -> None:
         began = time.perf_counter() if began is None else began
@@ -110,7 +126,7 @@ def write_state(directory: Url, identity: Identity, snapshot: Snapshot) -> None:
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
     make_folder(directory)
     with replacing(join_url(directory, _NAME)) as stream:
-        np.savez(stream, **{_HEADER: text}, **arrays)  # type: ignore[arg-type]
+        write_arrays(stream, {_HEADER: text, **arrays})
 
 
 def read_state(directory: Url, identity: Identity) -> Snapshot | None:

@@ -27,6 +27,7 @@ from dask_s3vm.cli.output import answers_of, show, work_of
 from dask_s3vm.cli.predict import ENDINGS, open_found
 from dask_s3vm.cli.report import ending_of, performance_report
 from dask_s3vm.cli.stopping import EXIT_CODES, check_state, closing_run, format_errors
+from dask_s3vm.exceptions import CheckpointError
 from dask_s3vm.io.store import check_writable, is_local
 from dask_s3vm.reports.record import RunRecord
 
@@ -97,7 +98,7 @@ def train(ctx: click.Context, **chosen: Any) -> None:
     job.check(estimator)
     report = None if chosen["dry_run"] else chosen["report"]
     with RunRecord(report, job.config, job.say, ending_of) as record:
-        with closing_run(chosen["checkpoint"]), format_errors():
+        with closing_run(chosen["checkpoint"]), format_errors(), _held_state(chosen):
             row = _carry_out(job, estimator, record)
         if row is not None:
             show(row, chosen["as_json"])
@@ -199,6 +200,23 @@ def check_places(chosen: Mapping[str, Any]) -> None:
                 check_writable(chosen[name])
             except ValueError as error:
                 raise click.UsageError(f"--{name.replace('_', '-')} {error}") from None
+
+
+@contextlib.contextmanager
+def _held_state(chosen: Mapping[str, Any]) -> Iterator[None]:
+    """Have --checkpoint for this run alone, and keep the state until all output is written."""
+    if chosen["checkpoint"] is None or chosen["dry_run"]:
+        yield
+        return
+    from dask_s3vm.checkpoints import check_directory, held
+
+    check_directory(chosen["checkpoint"])
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(held(chosen["checkpoint"]))
+        except CheckpointError as error:
+            raise click.UsageError(f"--checkpoint {error}") from None
+        yield
 
 
 def _carry_out(job: Job, estimator: Any, record: RunRecord) -> dict[str, Any] | None:

@@ -73,20 +73,22 @@ def watched(
     client: distributed.Client,
     start: Callable[[], Awaitable[T]],
     concerned: Collection[str] = (),
+    meanwhile: Callable[[], Awaitable[None]] | None = None,
 ) -> T:
     """Wait for the awaitable that `start` returns, in the client's event loop, with a watch.
 
     Raises `SchedulerLostError` if the scheduler does not answer, and `WorkerLostError` if one of
     the workers `concerned`, or one that works for this client, is lost meanwhile. Other workers may
-    work for other clients and are left alone.
+    work for other clients and are left alone. `meanwhile` is awaited after every look.
     """
-    return in_loop(client, _watched, client, start, concerned)
+    return in_loop(client, _watched, client, start, concerned, meanwhile)
 
 
 async def _watched(
     client: distributed.Client,
     start: Callable[[], Awaitable[T]],
     concerned: Collection[str],
+    meanwhile: Callable[[], Awaitable[None]] | None,
 ) -> T:
     task = asyncio.ensure_future(start())
     watch = Watch(client)
@@ -95,6 +97,8 @@ async def _watched(
             lost = await watch.look(concerned)
             if lost:
                 raise WorkerLostError(f"worker {min(lost)} has left the cluster or is silent")
+            if meanwhile is not None:
+                await meanwhile()
         return task.result()
     finally:
         task.cancel()
@@ -105,9 +109,23 @@ def gathered(client: distributed.Client, futures: Sequence[distributed.Future]) 
     return watched(client, lambda: client.gather(list(futures), asynchronous=True))
 
 
-def next_done(client: distributed.Client, coming: distributed.as_completed) -> distributed.Future:
+def next_done(
+    client: distributed.Client,
+    coming: distributed.as_completed,
+    meanwhile: Callable[[], Awaitable[None]] | None = None,
+) -> distributed.Future:
     """Wait for the next future that has finished or failed; there must be one. See `watched`."""
-    return watched(client, coming.__anext__)
+    return watched(client, coming.__anext__, meanwhile=meanwhile)
+
+
+async def keys_on_paused(client: distributed.Client) -> set[str]:
+    """Return the keys of tasks that wait or run on workers that are paused for lack of memory."""
+    workers = (await _ask(client))["workers"]
+    paused = [address for address, about in workers.items() if about.get("status") == "paused"]
+    if not paused:
+        return set()
+    found = await client.scheduler.processing(workers=paused)
+    return {key for keys in found.values() for key in keys}
 
 
 def cluster_state(client: distributed.Client) -> dict[str, Any]:

@@ -21,7 +21,13 @@ from dask_s3vm._version import __version__
 from dask_s3vm.engine.calls import LOST
 from dask_s3vm.engine.computing import RetryBudget
 from dask_s3vm.engine.tree import node_edges
-from dask_s3vm.engine.watch import cluster_state, gathered, next_done, watched
+from dask_s3vm.engine.watch import (
+    cluster_state,
+    gathered,
+    keys_on_paused,
+    next_done,
+    watched,
+)
 from dask_s3vm.exceptions import EngineError, VersionMismatchError, WorkerLostError
 
 logger = logging.getLogger(__name__)
@@ -250,14 +256,28 @@ def run_on_workers(
                 client,
                 lambda: client.scatter(shared, broadcast=True, hash=False, asynchronous=True),
             )
-            token = uuid.uuid4().hex[:12]
             for number in sorted(missing):
-                key = f"s3vm-piece-{token}-{number}"
-                future = client.submit(work, sent, *arguments[number], key=key, priority=-number)
-                pending[future] = number
+                pending[_submit_piece(client, work, sent, arguments, number)] = number
             coming = distributed.as_completed(list(pending), loop=client.loop)
+
+            async def leave_paused(
+                pending: dict[distributed.Future, int] = pending,
+                coming: distributed.as_completed = coming,
+                sent: Any = sent,
+            ) -> None:
+                """Give pieces on paused workers to others: dask lets them wait there."""
+                stuck = await keys_on_paused(client)
+                for future in [one for one in pending if one.key in stuck]:
+                    number = pending.pop(future)
+                    again = _submit_piece(client, work, sent, arguments, number)
+                    pending[again] = number
+                    coming.add(again)
+                    await client.cancel([future], asynchronous=True)
+
             while pending:
-                done = next_done(client, coming)
+                done = next_done(client, coming, leave_paused)
+                if done not in pending:  # it was on a paused worker
+                    continue
                 (result,) = gathered(client, [done])  # waits while dask runs a lost piece again
                 number = pending.pop(done)
                 missing.discard(number)
@@ -271,3 +291,14 @@ def run_on_workers(
         finally:
             with contextlib.suppress(Exception):  # the scheduler may be gone
                 client.cancel(list(pending))
+
+
+def _submit_piece(
+    client: distributed.Client,
+    work: Callable[..., Any],
+    shared: distributed.Future,
+    arguments: Sequence[tuple[Any, ...]],
+    number: int,
+) -> distributed.Future:
+    key = f"s3vm-piece-{uuid.uuid4().hex[:12]}-{number}"
+    return client.submit(work, shared, *arguments[number], key=key, priority=-number)

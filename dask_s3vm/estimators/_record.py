@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from numbers import Integral
 from typing import Any, TextIO
 
@@ -66,28 +66,28 @@ def recorded(
     n_problems : number of binary problems, or of splits.
     rounds_before : rounds of the engine that were not made for this fit.
     """
-    checkpoint = _checkpoint_of(estimator, engine, about)
-    callbacks = callbacks_of(estimator.callbacks)
-    progress = Progress(lambda: record.rounds, n_problems) if estimator.verbose else None
-    if progress is None:
-        record = Record(callbacks, checkpoint, engine, rounds_before)
-    else:
-        record = Record(
-            [*callbacks, progress.add_row], checkpoint, engine, rounds_before, progress.at
-        )
-        progress.start(record.history)
-    try:
-        yield record
-    except BaseException:
+    with closing(_checkpoint_of(estimator, engine, about)) as checkpoint:
+        callbacks = callbacks_of(estimator.callbacks)
+        progress = Progress(lambda: record.rounds, n_problems) if estimator.verbose else None
+        if progress is None:
+            record = Record(callbacks, checkpoint, engine, rounds_before)
+        else:
+            record = Record(
+                [*callbacks, progress.add_row], checkpoint, engine, rounds_before, progress.at
+            )
+            progress.start(record.history)
         try:
-            checkpoint.flush()
-        except OSError as error:  # what ended the fit matters more
-            logger.error("the state of the fit could not be saved: %s", error)
-        raise
-    finally:
-        if progress is not None:
-            progress.close()
-    checkpoint.clear()
+            yield record
+        except BaseException:
+            try:
+                checkpoint.flush()
+            except OSError as error:  # what ended the fit matters more
+                logger.error("the state of the fit could not be saved: %s", error)
+            raise
+        finally:
+            if progress is not None:
+                progress.close()
+        checkpoint.clear()
 
 
 def callbacks_of(

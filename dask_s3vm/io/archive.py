@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dask_s3vm.io.checksum import check_archive
 from dask_s3vm.io.store import Url, open_input
 
 __all__ = ["BROKEN", "open_arrays", "read_header"]
@@ -38,7 +39,8 @@ def open_arrays(path: Url, limits: dict[str, int]) -> Iterator[Any]:
     """Open an uncompressed ``.npz`` archive whose promises about sizes have been checked.
 
     An archive can claim any size for its members, and a member any shape for its array; reading
-    would reserve that much memory. Here nothing is believed that the file is too short for.
+    would reserve that much memory. Here nothing is believed that the file is too short for, and
+    the checksum of the file is checked if it has one.
 
     Parameters
     ----------
@@ -55,10 +57,11 @@ def open_arrays(path: Url, limits: dict[str, int]) -> Iterator[Any]:
     Raises
     ------
     ValueError
-        If a member is not what it should be.
+        If the file is damaged, or a member is not what it should be.
     """
     with open_input(path) as file:
         size = file.seek(0, io.SEEK_END)
+        check_archive(file)
         with zipfile.ZipFile(file) as directory:
             _check_directory(directory, size, limits)
         file.seek(0)

@@ -3,10 +3,11 @@
 Local Arrow files are mapped.
 """
 
-from collections.abc import Iterator, Sequence
+import io
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import dask
 import dask.array as da
@@ -26,11 +27,15 @@ from dask_s3vm.io.blocks import (
     lazy_array,
     sorted_labels,
 )
+from dask_s3vm.io.checksum import CHECKED, Table, read_table
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
 
 __all__ = ["read_arrow", "read_parquet"]
+
+#: How a file begins.
+_MAGIC = b"ARROW1\0\0"
 
 
 def read_arrow(
@@ -46,7 +51,8 @@ def read_arrow(
 
     Opening reads footers only. When the arrays are computed, local files are mapped: blocks of
     sparse rows with ``uint32`` column numbers, and dense blocks, are views of the map, which
-    the operating system reads and drops as it likes. Every block is checked when it is made.
+    the operating system reads and drops as it likes. Every block is checked when it is made, with
+    its checksum if `write_arrow` wrote it.
 
     Parameters
     ----------
@@ -135,15 +141,18 @@ class IpcSource:
 
     def look(self, file: TextFile) -> Head:
         """Read a file's schema and the sizes of its record batches."""
-        with _reader(file, ["label"]) as (reader, schema, _):
+        with _opened(file, ["label"]) as (reader, schema, _, _, _):
             layout = layout_of(schema, file.name)
             numbers = range(reader.num_record_batches)
             return Head(layout, tuple(reader.get_batch(i).num_rows for i in numbers))
 
     def read(self, file: TextFile, number: int, columns: list[str]) -> tuple[Any, Place]:
         """Return a record batch, with at least these columns of it, and its place."""
-        with _reader(file, columns) as (reader, _, mapped):
-            return reader.get_batch(number), Place(file.name, f"record batch {number}", mapped)
+        with _opened(file, columns) as opened:
+            place = Place(file.name, f"record batch {number}", opened.mapped)
+            if opened.table is None or columns == ["label"]:
+                return opened.reader.get_batch(number), place
+            return opened.checked_batch(number, place), place
 
 
 class ParquetSource:
@@ -164,9 +173,8 @@ class ParquetSource:
         """Return some columns of a row group as one record batch, and its place."""
         with _told_where(file, self), file.fs.open(file.path, "rb") as stream:
             # One thread: blocks are what runs in parallel.
-            table = parquet.ParquetFile(stream).read_row_group(
-                number, columns=columns, use_threads=False
-            )
+            opened = parquet.ParquetFile(stream, page_checksum_verification=True)
+            table = opened.read_row_group(number, columns=columns, use_threads=False)
         batches = table.combine_chunks().to_batches()
         if not batches:
             batches = [pa.RecordBatch.from_pylist([], schema=table.schema)]
@@ -332,18 +340,64 @@ def _told_where(file: TextFile, source: Any) -> Iterator[None]:
         raise DataFileError(file.name, f"cannot be read as {source.name}: {error}") from error
 
 
+class _Opened(NamedTuple):
+    """An IPC file.
+
+    mapped : the whole file, if it is local.
+    read : returns bytes of the file.
+    table : its checksums, if it has some.
+    """
+
+    reader: Any
+    schema: Any
+    mapped: np.ndarray | None
+    read: Callable[[int, int], Any]
+    table: Table | None
+
+    def checked_batch(self, number: int, place: Place) -> Any:
+        """Return a record batch whose bytes are those that were written."""
+        assert self.table is not None
+        if self.mapped is not None:
+            self.table.check(number, self.read, place.release)
+            return self.reader.get_batch(number)
+        # fetched once, for its checksum and for its rows
+        low, high, _ = self.table.parts[number]
+        content = self.read(low, high)
+        self.table.check(number, lambda start, stop: content[start - low : stop - low])
+        head = len(_MAGIC) if number == 0 else 0
+        *_, message = ipc.MessageReader.open_stream(pa.py_buffer(content).slice(head))
+        return ipc.read_record_batch(message, self.schema)
+
+
 @contextmanager
-def _reader(file: TextFile, columns: list[str]) -> Iterator[tuple[Any, Any, np.ndarray | None]]:
+def _opened(file: TextFile, columns: list[str]) -> Iterator[_Opened]:
     """Open a file: mapped if it is local, else with a reader for these columns alone."""
     with _told_where(file, IpcSource):
         if file.is_local:
             # An empty file cannot be mapped.
             mapped = np.asarray(np.memmap(file.path, mode="r")) if file.size else np.zeros(0, "u1")
+            table = read_table(lambda low, high: mapped[low:high], len(mapped))
             reader = ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
-            yield reader, reader.schema, mapped
+            _check_announced(reader.schema, table)
+            yield _Opened(reader, reader.schema, mapped, lambda low, high: mapped[low:high], table)
             return
         with file.fs.open(file.path, "rb") as stream:
+
+            def read(low: int, high: int) -> bytes:
+                stream.seek(low)
+                content: bytes = stream.read(high - low)
+                return content
+
+            table = read_table(read, stream.seek(0, io.SEEK_END))
+            stream.seek(0)
             schema = ipc.open_file(pa.PythonFile(stream, mode="r")).schema
+            _check_announced(schema, table)
             chosen = [schema.names.index(name) for name in columns if name in schema.names]
             options = ipc.IpcReadOptions(included_fields=chosen or [0])
-            yield ipc.open_file(pa.PythonFile(stream, mode="r"), options=options), schema, None
+            reader = ipc.open_file(pa.PythonFile(stream, mode="r"), options=options)
+            yield _Opened(reader, schema, None, read, table)
+
+
+def _check_announced(schema: Any, table: Table | None) -> None:
+    if table is None and CHECKED in (schema.metadata or {}):
+        raise ValueError("is damaged: the checksums that its schema announces are not there")

@@ -13,6 +13,7 @@ from dask.base import is_dask_collection
 
 import dask_s3vm
 from dask_s3vm.io.archive import open_arrays
+from dask_s3vm.io.checksum import write_arrays
 from dask_s3vm.io.encoding import decode, encode
 from dask_s3vm.io.errors import ModelFileError
 from dask_s3vm.io.store import Url, replacing
@@ -46,9 +47,10 @@ def save_model(estimator: "BaseEstimator", path: Url) -> None:
     """Write a fitted estimator to a file.
 
     The file is an uncompressed ``.npz`` archive: a JSON header with parameters and scalars, and
-    one array for each fitted array. It appears only when it is complete. The parameters
-    `callbacks`, `checkpoint` and `verbose` and lazy dask attributes are left out. A `TableEncoder`
-    that was set as `encoder_` is kept: so other rows can be encoded as those of training were.
+    one array for each fitted array. It appears only when it is complete. Its checksum is checked
+    when it is loaded. The parameters `callbacks`, `checkpoint` and `verbose` and lazy dask
+    attributes are left out. A `TableEncoder` that was set as `encoder_` is kept: so other rows can
+    be encoded as those of training were.
 
     Parameters
     ----------
@@ -86,9 +88,9 @@ def save_model(estimator: "BaseEstimator", path: Url) -> None:
         raise ValueError(
             f"the header of {os.fspath(path)} has {len(text)} bytes, which is too long"
         )
-    members: dict[str, Any] = {_HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}
+    members = {_HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}
     with replacing(path) as stream:
-        np.savez(stream, **members)
+        write_arrays(stream, members)
 
 
 def load_model(path: Url) -> Any:

@@ -24,6 +24,7 @@ from dask_s3vm.io.blocks import (
     lazy_array,
     sorted_labels,
 )
+from dask_s3vm.io.checksum import check_archive
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
@@ -159,7 +160,7 @@ def _header(stream: Any, key: str) -> tuple[tuple[int, ...], np.dtype]:
 
 
 def _read_block(file: TextFile, head: _Head, columns: int, dtype: np.dtype, block: str) -> Any:
-    with _opened(file) as (archive, stream):
+    with _opened(file, checked=True) as (archive, stream):
         matrix = _read_rows(archive, stream)
     _check_same(file, head, matrix.shape[0])
     return as_block(_widened(matrix, columns, file.name).astype(dtype, copy=False), block)
@@ -195,16 +196,19 @@ def _widened(matrix: csr_array, columns: int, name: str) -> csr_array:
 
 
 def _read(file: TextFile) -> tuple[csr_array, np.ndarray | None]:
-    with _opened(file) as (archive, stream):
+    with _opened(file, checked=True) as (archive, stream):
         matrix = _read_rows(archive, stream)
         return matrix, _read_labels(archive, matrix.shape[0])
 
 
 @contextmanager
-def _opened(file: TextFile) -> Iterator[tuple[Any, Any]]:
-    """Open an archive; say which one it was that could not be read."""
+def _opened(file: TextFile, checked: bool = False) -> Iterator[tuple[Any, Any]]:
+    """Open an archive; say which one it was that could not be read.
+
+    `checked` : whether to read the whole file for its checksum, if it has one.
+    """
     try:
-        with file.fs.open(file.path, "rb") as stream, _open_archive(stream) as archive:
+        with file.fs.open(file.path, "rb") as stream, _open_archive(stream, checked) as archive:
             yield archive, stream
     except (DataFileError, FileNotFoundError):
         raise
@@ -212,10 +216,12 @@ def _opened(file: TextFile) -> Iterator[tuple[Any, Any]]:
         raise DataFileError(file.name, str(error)) from error
 
 
-def _open_archive(stream: Any) -> Any:
+def _open_archive(stream: Any, checked: bool) -> Any:
     # np.load reads other kinds of files too; only an archive has keys.
     if not zipfile.is_zipfile(stream):
         raise ValueError("is not an .npz archive")
+    if checked:
+        check_archive(stream)
     stream.seek(0)
     return np.load(stream, allow_pickle=False)
 

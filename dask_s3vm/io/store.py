@@ -261,6 +261,7 @@ def _replacing_local(url: Url) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
         with _named(name, anything=True):
             os.replace(hidden, path)
+            _sync_folder(path)
     finally:
         with suppress(FileNotFoundError):
             os.remove(hidden)
@@ -299,6 +300,16 @@ def _named(name: str, anything: bool = False) -> Iterator[None]:
         else:
             raise
         raise OSError(error.errno, text, name) from error
+
+
+def _sync_folder(path: str) -> None:
+    """Have the new name survive a power failure; some file systems cannot."""
+    with suppress(OSError):
+        folder = os.open(os.path.dirname(path), os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _check_regular(path: str) -> None:

@@ -5,7 +5,6 @@ import gzip
 import lzma
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dask_s3vm.io.arrow_schema import make_schema
+from dask_s3vm.io.checksum import CHECKED, Summing, summed_archive
 from dask_s3vm.io.store import Url, replacing
 from dask_s3vm.io.writing import Kind, Progress, write_rows
 
@@ -246,17 +246,29 @@ class ArrowFormat:
     def open(self, url: str, kind: Kind) -> Iterator[Callable[[list[Any]], None]]:
         """Write record batches one after the other."""
         schema = make_schema(kind.n_features, kind.values, kind.labels, kind.dense)
-        with replacing(url) as stream, self._writer(stream, schema) as writer:
+        with replacing(url) as stream, self._writing(stream, schema) as write:
 
             def add(batches: list[Any]) -> None:
                 for batch in batches:
                     columns = [c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
-                    writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+                    write(pa.RecordBatch.from_arrays(columns, schema=schema))
 
             yield add
 
-    def _writer(self, stream: Any, schema: Any) -> Any:
-        return pa.ipc.new_file(stream, schema)
+    @contextmanager
+    def _writing(self, stream: Any, schema: Any) -> Iterator[Callable[[Any], None]]:
+        """Have a function that writes a record batch; each gets a checksum."""
+        summing = Summing(stream)
+        told = schema.with_metadata({**schema.metadata, CHECKED: b"crc32"})
+        with pa.ipc.new_file(summing, told) as writer:
+
+            def write(batch: Any) -> None:
+                writer.write_batch(batch)
+                summing.mark()
+
+            yield write
+            summing.hold()
+        summing.add_table()
 
 
 class ParquetFormat(ArrowFormat):
@@ -276,12 +288,19 @@ class ParquetFormat(ArrowFormat):
         if not there:
             raise ValueError(f"compression is {self.compression!r}, which pyarrow does not have")
 
-    def _writer(self, stream: Any, schema: Any) -> Any:
+    @contextmanager
+    def _writing(self, stream: Any, schema: Any) -> Iterator[Callable[[Any], None]]:
+        """Have a function that writes a row group; its pages get checksums."""
         import pyarrow.parquet
 
-        return pyarrow.parquet.ParquetWriter(
-            stream, schema, compression=self.compression, use_dictionary=["label"]
-        )
+        with pyarrow.parquet.ParquetWriter(
+            stream,
+            schema,
+            compression=self.compression,
+            use_dictionary=["label"],
+            write_page_checksum=True,
+        ) as writer:
+            yield writer.write_batch
 
 
 class NpzFormat:
@@ -309,7 +328,7 @@ class NpzFormat:
         with replacing(url) as stream, ExitStack() as stack:
             columns = _Columns(stack, kind)
             yield columns.add
-            with zipfile.ZipFile(stream, "w") as archive:
+            with summed_archive(stream) as archive:
                 for name in columns.names:
                     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                         columns.copy(name, member)

@@ -163,6 +163,9 @@ class Checkpoint:
         """Forget everything: the fit is done."""
         self.last = Snapshot()
 
+    def close(self) -> None:
+        """Release resources, whether the fit is done or not."""
+
 
 # The record of a fit ------------------------------------------------------------------------------
 

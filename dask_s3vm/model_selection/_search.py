@@ -3,6 +3,7 @@
 import time
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -83,12 +84,12 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         check_choice(self, candidates)
         opened = open_rows(X, y)  # the final fit opens X again, and keeps how
         job = self._job(candidates, opened.X, opened.y, sample_weight)
-        store = Store(self.checkpoint, lambda: self._fingerprint(job, candidates))
-        progress = SearchProgress(self, candidates, len(job.folds), store.scores())
-        for piece, found, seeds in run(job, store.done(), store.seeds):
-            store.save(piece, found, seeds)
-            progress.add(found)
-        progress.close()
+        with closing(Store(self.checkpoint, lambda: self._fingerprint(job, candidates))) as store:
+            progress = SearchProgress(self, candidates, len(job.folds), store.scores())
+            for piece, found, seeds in run(job, store.done(), store.seeds):
+                store.save(piece, found, seeds)
+                progress.add(found)
+            progress.close()
         self.n_splits_ = len(job.folds)
         self.scenario_ = "realistic" if job.test_set is None else "non-realistic"
         self.multimetric_ = is_multimetric(self.scoring)

@@ -15,7 +15,9 @@ import scipy.sparse as sp
 from dask_s3vm._version import __version__
 from dask_s3vm.estimators._paths import Seeds
 from dask_s3vm.io import store
+from dask_s3vm.io.checksum import check_archive, write_arrays
 from dask_s3vm.io.encoding import decode, encode
+from dask_s3vm.io.locks import LOCK_NAME, FolderLock
 from dask_s3vm.model_selection._results import Score
 from dask_s3vm.model_selection._run import Piece
 from dask_s3vm.model_selection._splits import Fold, Labeled
@@ -38,17 +40,33 @@ class Store:
     def __init__(self, folder: Any, fingerprint: Callable[[], dict[str, str]]) -> None:
         self._folder = None if folder is None else store.address(folder)
         self._pieces: dict[str, dict[int, Score]] = {}
+        self._lock: FolderLock | None = None
         if self._folder is None:
             return
         store.make_folder(self._folder)
-        head = store.join_url(self._folder, _HEAD)
-        store.check_writable(head)
-        names = store.names_in(self._folder)
+        store.check_writable(store.join_url(self._folder, _HEAD))
+        try:
+            self._lock = FolderLock(self._folder)
+        except BlockingIOError as error:
+            raise ValueError(
+                f"checkpoint: {self._folder} {error.strerror}; wait for the other search, or give "
+                "another directory"
+            ) from error
+        try:
+            self._open(self._folder, fingerprint)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, folder: str, fingerprint: Callable[[], dict[str, str]]) -> None:
+        """Read the scores that are there."""
+        head = store.join_url(folder, _HEAD)
+        names = [name for name in store.names_in(folder) if name != LOCK_NAME]
         if _HEAD in names:
-            _compare(_read_json(head), fingerprint(), self._folder)
+            _compare(_read_json(head), fingerprint(), folder)
         elif names:
             raise ValueError(
-                f"checkpoint: {self._folder} is not empty and has no {_HEAD}; wanted an empty "
+                f"checkpoint: {folder} is not empty and has no {_HEAD}; wanted an empty "
                 "directory, or the directory of the same search"
             )
         else:
@@ -56,8 +74,13 @@ class Store:
         for name in names:
             if not (name.startswith("piece-") and name.endswith(".json")):
                 continue
-            found = [Score(**row) for row in _read_json(store.join_url(self._folder, name))]
+            found = [Score(**row) for row in _read_json(store.join_url(folder, name))]
             self._pieces[name.removesuffix(".json")] = {score.candidate: score for score in found}
+
+    def close(self) -> None:
+        """Let other searches have the directory."""
+        if self._lock is not None:
+            self._lock.release()
 
     def scores(self) -> list[Score]:
         """Return all scores."""
@@ -89,7 +112,7 @@ class Store:
             # before the scores: if the search stops in between, `seeds` sees that they do not match
             marks: dict[str, Any] = {f"done{candidate}": np.zeros(0) for candidate in saved}
             buffer = io.BytesIO()
-            np.savez(buffer, **marks, **_arrays_of(seeds))
+            write_arrays(buffer, {**marks, **_arrays_of(seeds)})
             _write(store.join_url(self._folder, f"{name}.npz"), buffer.getvalue())
         _write(store.join_url(self._folder, f"{name}.json"), json.dumps(rows).encode())
 
@@ -101,8 +124,10 @@ class Store:
         url = store.join_url(self._folder, f"{name}.npz")
         if not store.exists(url):
             return None
-        with store.open_input(url) as stream, np.load(stream, allow_pickle=False) as found:
-            arrays = dict(found)
+        with store.open_input(url) as stream:
+            check_archive(stream)
+            with np.load(stream, allow_pickle=False) as found:
+                arrays = dict(found)
         done = {int(key[4:]) for key in arrays if key.startswith("done")}
         if done != set(self._pieces.get(name, {})):
             return None

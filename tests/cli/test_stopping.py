@@ -14,7 +14,7 @@ from running import run
 from waiting import LIMIT
 
 from dask_s3vm import DAS3VM, load_model
-from dask_s3vm.checkpoints import holds_state
+from dask_s3vm.checkpoints import held, holds_state
 from dask_s3vm.cli.stopping import BURST, SIGNALS, supervised
 
 
@@ -242,3 +242,37 @@ def test_handlers_are_put_back():
     with pytest.raises(LookupError):
         supervised(lambda: {}[1])
     assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_the_state_goes_after_the_model_has_come(g2c_file, tmp_path, monkeypatch):
+    """Whatever stops a run before its model is written, the run can be gone on with."""
+    state, model = tmp_path / "state", tmp_path / "m.npz"
+    command = ["train", g2c_file, "--nworkers", 0, "--model", model, "--checkpoint", state]
+    seen = []
+
+    def fail(estimator, path):
+        seen.append(holds_state(state))
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dask_s3vm.save_model", fail)
+        broken = run(*command)
+    assert broken.exit_code == 1
+    assert "No space left" in broken.output
+    assert seen == [True]
+    assert holds_state(state)
+    assert not model.exists()
+    done = run(*command, "--resume")
+    assert done.exit_code == 0, done.output
+    assert not holds_state(state)
+    assert load_model(model).coef_.shape[0] == 1
+
+
+def test_two_runs_do_not_share_a_checkpoint(g2c_file, tmp_path):
+    with held(tmp_path):
+        done = run(
+            "train", g2c_file, "--nworkers", 0, "--model", tmp_path / "m.npz", "--checkpoint",
+            tmp_path,
+        )  # fmt: skip
+    assert done.exit_code == 2
+    assert f"in use by process {os.getpid()}" in done.output

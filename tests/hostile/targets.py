@@ -13,6 +13,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from click.testing import CliRunner
 from pyarrow import feather, parquet
+from unsummed import archive_without_checksum, arrow_without_checksums
 
 import dask_s3vm as s3
 from dask_s3vm import io as s3io
@@ -141,7 +142,7 @@ class Models:
         ):
             s3.save_model(made.fit(X, y), folder / "model.npz")
             files.append((folder / "model.npz").read_bytes())
-        return files
+        return files + [archive_without_checksum(raw) for raw in files]
 
     def read(self, path: Path) -> None:
         model = s3.load_model(path)
@@ -161,7 +162,8 @@ class States:
         saved = Saved(state, False, 2, 0)
         whole = Snapshot({"class 1, model 0/fit": saved}, [{"level": 0.1}], 5)
         write_state(folder / "state", {"estimator": "TSVM"}, whole)
-        return [(folder / "state" / "fit.npz").read_bytes()]
+        raw = (folder / "state" / "fit.npz").read_bytes()
+        return [raw, archive_without_checksum(raw)]
 
     def read(self, path: Path) -> None:
         folder = path.parent / "read"
@@ -188,6 +190,8 @@ class Written:
             path = folder / f"whole{len(files)}{self.ending}"
             s3io.write_data(rows, labels, path)
             files.append(path.read_bytes())
+        if self.ending == ".arrow":
+            files += [arrow_without_checksums(raw) for raw in files]
         return files
 
     def read(self, path: Path) -> None:

@@ -8,7 +8,9 @@ from search_cases import FOLDS, few_labels, smooth, split_scores
 
 from dask_s3vm import DAS3VM, L2SVM, QNS3VM, QPS3VM, TSVM
 from dask_s3vm.baselines import baseline
+from dask_s3vm.io.locks import FolderLock
 from dask_s3vm.model_selection import S3VMGridSearchCV
+from dask_s3vm.model_selection._store import Store
 
 CASES = {
     "seeded paths": (TSVM(), {"lam": [1.0, 0.1], "lam_unlabeled": [0.1, 1.0]}),
@@ -141,3 +143,15 @@ def test_a_path_on_many_rows_goes_on_in_the_middle(kind, tmp_path, tiny_shards):
     fits = Fits()  # scores without seeds: the path is walked again
     assert np.array_equal(split_scores(search(fits, tmp_path).fit(X, y)), wanted)
     assert fits.n == 5
+
+
+def test_two_searches_do_not_share_a_directory(tmp_path):
+    lock = FolderLock(tmp_path)
+    with pytest.raises(ValueError, match=r"checkpoint: .* is in use by process"):
+        Store(tmp_path, dict)
+    lock.release()
+    store = Store(tmp_path, dict)
+    with pytest.raises(ValueError, match="is in use by process"):
+        Store(tmp_path, dict)
+    store.close()
+    Store(tmp_path, dict).close()
