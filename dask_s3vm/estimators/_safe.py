@@ -256,5 +256,6 @@ def _off_balance(rows: FitRows, solved: list[Any], parameters: Any) -> str:
         return ""
     return (
         f"Not kept: {100 * share:.1f} % of the unlabeled rows are predicted to be of class "
-        f"{rows.classes[1].item()!r}, where the ratio allows {100 * low:.1f} % to {100 * high:.1f} %."
+        f"{rows.classes[1].item()!r}, where the ratio allows {100 * low:.1f} % to "
+        f"{100 * high:.1f} %."
     )
