@@ -55,7 +55,7 @@ class Place:
 
 
 def batch_rows(
-    batch: Any, place: Place, n_features: int, dtype: np.dtype, dense: bool
+    batch: Any, place: Place, n_features: int, dtype: np.dtype
 ) -> csr_array | np.ndarray:
     """Return the rows of a record batch.
 
@@ -69,8 +69,6 @@ def batch_rows(
         Number of columns.
     dtype : dtype
         Type of the values.
-    dense : bool
-        Whether rows are fixed-size lists.
 
     Returns
     -------
@@ -83,7 +81,7 @@ def batch_rows(
         At the first row that is not in order.
     """
     _validate(batch, place)
-    if dense:
+    if not {"indices", "values"} <= set(batch.schema.names):
         return _dense_rows(batch.column("row"), place, n_features, dtype)
     offsets, indices, values = _triple(batch, place)
     code, row, entry = _check_in_steps(offsets, indices, values, n_features, place)

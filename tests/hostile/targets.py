@@ -136,8 +136,8 @@ class Models:
         X, y = example_rows()
         files = []
         for made in (
-            s3.L2SVM(),
-            s3.TSVM(kernel="rbf", n_components=5, random_state=0, positive_ratio=0.5),
+            s3.L2SVM(unlabeled=-1),
+            s3.TSVM(kernel="rbf", n_components=5, random_state=0, positive_ratio=0.5, unlabeled=-1),
         ):
             s3.save_model(made.fit(X, y), folder / "model.npz")
             files.append((folder / "model.npz").read_bytes())
