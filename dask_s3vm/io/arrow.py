@@ -161,7 +161,13 @@ class BatchSource(Source):
 
     def _read(self, piece: Piece, columns: list[str]) -> tuple[Any, Place]:
         files = batch_files(self.name)
-        (batch,), mapped = files.read(piece.file, [piece.number], columns)
+        table, mapped = files.read(piece.file, [piece.number], columns)
+        batches = table.to_batches()
+        if len(batches) != 1:
+            batches = table.combine_chunks().to_batches()
+        if len(batches) > 1:
+            raise ValueError(f"{files.unit} {piece.number} does not fit one batch")
+        batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
         return batch, Place(piece.file.name, f"{files.unit} {piece.number}", mapped)
 
 

@@ -86,15 +86,6 @@ class TextFile:
         body = lines[:-1] if ended else lines
         return b"0 " + body.replace(b"\n", b"\n0 ") + (b"\n" if ended else b"")
 
-    def starts_with_label(self) -> bool:
-        """Whether the first row begins with a label, rather than with an index:value pair."""
-        with self.decompressed() as stream:
-            while line := stream.readline(_STEP):
-                words = line.split(b"#", 1)[0].split(None, 1)
-                if words:
-                    return b":" not in words[0]
-        return True
-
     @contextmanager
     def opened(self) -> Iterator[Any]:
         """Open the text, decompressed."""
@@ -113,10 +104,23 @@ class TextFile:
             yield stream
 
     def read_exactly(self, start: int, stop: int) -> bytes:
-        """Return the bytes from `start` up to `stop`."""
+        """Return the bytes from `start` up to `stop`; of a compressed file, all before is read."""
+        if self.size is None:
+            position, parts = 0, [b""]
+            with self.opened() as stream:
+                while position < stop and (chunk := stream.read(min(stop - position, 64 * _STEP))):
+                    parts.append(chunk[max(start - position, 0) :])
+                    position += len(chunk)
+            return b"".join(parts)
         with self.fs.open(self.path, "rb") as stream:
             stream.seek(start)
             return bytes(stream.read(stop - start))
+
+    def read_piece(self, start: int, stop: int, pieces: int = 0) -> bytes:
+        """Return one of so many pieces; of a compressed file, see `read_packed`."""
+        if self.size is None:
+            return read_packed(self, start, stop, pieces)
+        return self.read_exactly(start, stop)
 
     def read_rows(self, start: int, stop: int, quoted: bool | None) -> tuple[int, bytes]:
         """Return the rows that start in a range, each of them to its end.

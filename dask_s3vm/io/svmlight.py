@@ -27,7 +27,6 @@ from dask_s3vm.io.sources import (
     TextFile,
     UrlPath,
     find_files,
-    read_packed,
     split_evenly,
     whole_rows,
 )
@@ -128,7 +127,7 @@ def read_svmlight(
     files = find_files(urlpath, FORMATS["svmlight"].fits)
     if not isinstance(has_labels, bool) and has_labels != "auto":
         raise ValueError(f"has_labels is {has_labels!r}, wanted True, False or 'auto'")
-    labeled = files[0].starts_with_label() if has_labels == "auto" else has_labels
+    labeled = _starts_with_label(files[0]) if has_labels == "auto" else has_labels
     if not labeled:
         files = [replace(file, labeled=False) for file in files]
     pieces = _look_through(files, size, int(zero_based is False), dtype)
@@ -145,6 +144,16 @@ def read_svmlight(
     )
     X, y = _build_arrays(files, pieces, form)
     return X, y if labeled else None
+
+
+def _starts_with_label(file: TextFile) -> bool:
+    """Whether the first row begins with a label, rather than with an index:value pair."""
+    with file.decompressed() as stream:
+        while line := stream.readline(1 << 16):
+            words = line.split(b"#", 1)[0].split(None, 1)
+            if words:
+                return b":" not in words[0]
+    return True
 
 
 def _look_through(
@@ -258,11 +267,7 @@ def _build_arrays(
 
 def _parse(file: TextFile, piece: _Piece, form: _Format, pieces: int) -> tuple[Any, np.ndarray]:
     """Return rows and labels of one of so many pieces of a file."""
-    if file.size is None:
-        lines = read_packed(file, piece.start, piece.stop, pieces)
-    else:
-        lines = file.read_exactly(piece.start, piece.stop)
-    lines = file.labeled_lines(lines)
+    lines = file.labeled_lines(file.read_piece(piece.start, piece.stop, pieces))
     try:
         matrix, labels = parse(
             lines, piece.summary, int(not form.zero_based), form.n_features, form.dtype

@@ -22,7 +22,6 @@ from dask_s3vm.io.sources import (
     LONGEST_ROW,
     TextFile,
     first_end,
-    read_packed,
     row_ends,
     split_evenly,
     whole_rows,
@@ -129,29 +128,27 @@ class CsvFile(TableFile):
     ) -> Iterator[pa.Table]:
         """Yield the rows of ranges of bytes."""
         for span in spans:
-            yield self._parse(span, self._text(span, pieces), columns, types, most)
+            with self.told():
+                text = self.file.read_piece(*span, pieces)
+            yield self._parse(span, text, columns, types, most)
 
     def error(self, span: Span, cell: CellError) -> TableError:
         """Return the error of a cell, with its line and the text of it."""
-        start = span[0] + int(_row_starts(self._text(span))[cell.row])
-        return self._error_at(start, told_cell(cell))
+        with self.told():
+            starts = _row_starts(self.file.read_exactly(*span))
+        return self._error_at(span[0] + int(starts[cell.row]), told_cell(cell))
 
     def _error_at(self, offset: int, reason: str) -> TableError:
         """Return an error with the line of a byte; what is before is read again."""
         first = max(offset - 200, 0)
-        shown = self._text((first, offset + 400))
+        with self.told():
+            shown = self.file.read_exactly(first, offset + 400)
+            line = self.file.count_before(offset) + 1
         tail, more = shown[: offset - first], shown[offset - first :]
         shown = tail.rpartition(b"\n")[2] + more.partition(b"\n")[0]
-        return TableError(self.name, reason, self.file.count_before(offset) + 1, shown[:400])
+        return TableError(self.name, reason, line, shown[:400])
 
     # Text of the file: whole rows
-
-    def _text(self, span: Span, pieces: int = 0) -> bytes:
-        """Return a range of bytes; of a compressed file, one of so many pieces."""
-        if not self._packed:
-            return self.file.read_exactly(*span)
-        with self.told():
-            return read_packed(self.file, *span, pieces)
 
     def _stream(self, blocksize: int) -> Iterator[tuple[int, bytes]]:
         """Yield whole rows of a compressed file, about `blocksize` bytes at a time."""

@@ -42,7 +42,7 @@ Types = Mapping[str, pa.DataType]
 WORDS = pa.dictionary(pa.int32(), pa.string())
 #: How reading a damaged file can end.
 BROKEN = (
-    pa.ArrowException, OSError, EOFError, zlib.error, lzma.LZMAError, ValueError, KeyError,
+    pa.ArrowException, OSError, EOFError, zlib.error, lzma.LZMAError, ValueError, LookupError,
 )  # fmt: skip
 
 #: Rows of an IPC file that one task reads, at least.
@@ -177,10 +177,10 @@ class BatchFile(TableFile):
         own = [name for name in columns if name not in dict(self.partition)]
         for span in spans:
             with self.told():
-                batches, _ = batch_files(self.format).read(self.file, range(*span), own)
-                for batch in batches:
-                    batch.validate(full=True)  # lengths and offsets are as anybody wrote them
-                table = pa.Table.from_batches(batches).select(own)
+                table, _ = batch_files(self.format).read(self.file, range(*span), own)
+                table = table.select(own)
+                if self.format == "arrow":  # lengths and offsets are as anybody wrote them
+                    table.validate(full=True)
             yield self._whole(table, columns)
 
     def error(self, span: Span, cell: CellError) -> TableError:
@@ -227,10 +227,11 @@ class IpcFiles:
     @staticmethod
     def read(
         file: TextFile, numbers: Sequence[int], columns: Sequence[str]
-    ) -> tuple[list[pa.RecordBatch], np.ndarray | None]:
+    ) -> tuple[pa.Table, np.ndarray | None]:
         """Return batches with at least those of the columns that are there, and the file's map."""
         with _ipc_reader(file, columns) as (reader, _, mapped):
-            return [reader.get_batch(i) for i in numbers], mapped
+            batches = [reader.get_batch(i) for i in numbers]
+            return pa.Table.from_batches(batches), mapped
 
 
 class ParquetFiles:
@@ -250,17 +251,13 @@ class ParquetFiles:
     @staticmethod
     def read(
         file: TextFile, numbers: Sequence[int], columns: Sequence[str]
-    ) -> tuple[list[pa.RecordBatch], None]:
-        """Return those of the columns that are there, as one batch; there is no map."""
+    ) -> tuple[pa.Table, None]:
+        """Return those of the columns that are there; there is no map."""
         with file.fs.open(file.path, "rb") as stream:
             found = parquet.ParquetFile(stream)
             own = [name for name in columns if name in found.schema_arrow.names]
             # One thread: pieces are what runs in parallel.
-            table = found.read_row_groups(numbers, columns=own, use_threads=False)
-        batches = table.combine_chunks().to_batches()
-        if len(batches) > 1:
-            raise ValueError(f"row groups {numbers} do not fit one batch")
-        return batches or [pa.RecordBatch.from_pylist([], schema=table.schema)], None
+            return found.read_row_groups(numbers, columns=own, use_threads=False), None
 
 
 @contextmanager
