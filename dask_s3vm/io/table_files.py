@@ -1,7 +1,7 @@
 """Files of tables, cut into pieces that are read one by one: Parquet and Arrow IPC.
 
 A `TableFile` knows its columns, its pieces, and how to read one as an Arrow table. `table_csv` has
-the csv files.
+the csv files. `batch_files` reads footers and batches, for rows in columns of lists (`arrow`) too.
 """
 
 import lzma
