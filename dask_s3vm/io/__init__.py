@@ -8,6 +8,10 @@ from dask_s3vm._lazy import lazy_names
 
 # For type checkers and editors. A test compares it with _PUBLIC.
 if TYPE_CHECKING:
+    from dask_s3vm.io.arrays import (
+        read_npy as read_npy,
+        read_npz as read_npz,
+    )
     from dask_s3vm.io.arrow import (
         read_arrow as read_arrow,
         read_parquet as read_parquet,
@@ -27,12 +31,6 @@ if TYPE_CHECKING:
         save_model as save_model,
         save_weights_text as save_weights_text,
     )
-    from dask_s3vm.io.npy import (
-        read_npy as read_npy,
-    )
-    from dask_s3vm.io.npz import (
-        read_npz as read_npz,
-    )
     from dask_s3vm.io.svmlight import (
         read_svmlight as read_svmlight,
     )
@@ -48,8 +46,8 @@ _PUBLIC = {
     "load_model": "dask_s3vm.io.models",
     "read_arrow": "dask_s3vm.io.arrow",
     "read_data": "dask_s3vm.io.formats",
-    "read_npy": "dask_s3vm.io.npy",
-    "read_npz": "dask_s3vm.io.npz",
+    "read_npy": "dask_s3vm.io.arrays",
+    "read_npz": "dask_s3vm.io.arrays",
     "read_parquet": "dask_s3vm.io.arrow",
     "read_svmlight": "dask_s3vm.io.svmlight",
     "read_table": "dask_s3vm.io.tables",

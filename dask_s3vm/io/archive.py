@@ -1,9 +1,15 @@
-"""Archives of arrays that are read with distrust."""
+"""Archives of values and arrays: without pickle, without loss, and read with distrust.
+
+Values are kept as JSON. JSON has no tuples, no numpy types, no infinite numbers, and turns all keys
+into strings. What it lacks is written as an object with a single key that starts with ``$``. Arrays
+go beside the JSON text, into a dict of named arrays.
+"""
 
 import io
+import math
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +18,7 @@ import numpy as np
 from dask_s3vm.io.checksum import check_archive
 from dask_s3vm.io.store import Url, open_input
 
-__all__ = ["BROKEN", "open_arrays", "read_header"]
+__all__ = ["BROKEN", "decode", "encode", "open_arrays", "read_header"]
 
 #: What reading a damaged archive may raise. RuntimeError: encrypted members, deep recursion, zip
 #: features that are not there.
@@ -69,13 +75,12 @@ def open_arrays(path: Url, limits: dict[str, int]) -> Iterator[Any]:
             yield arrays
 
 
-def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
-    """Return shape and type of the array in ``.npy`` format that a stream holds."""
+def read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Return shape, order (whether Fortran's) and type of the ``.npy`` array in a stream."""
     version = np.lib.format.read_magic(stream)
     if version not in _HEADER_READERS:
         raise ValueError(f"an array is of format {version}, wanted one of {[*_HEADER_READERS]}")
-    shape, _, dtype = _HEADER_READERS[version](stream)
-    return shape, dtype
+    return _HEADER_READERS[version](stream)
 
 
 def _check_directory(directory: zipfile.ZipFile, size: int, limits: dict[str, int]) -> None:
@@ -97,7 +102,7 @@ def _check_directory(directory: zipfile.ZipFile, size: int, limits: dict[str, in
 def _check_member(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
     """Refuse an array that holds Python objects, or is larger than its member."""
     with directory.open(info) as stream:
-        shape, dtype = read_header(stream)
+        shape, _, dtype = read_header(stream)
         if dtype.hasobject:
             raise ValueError(f"array {name!r} holds Python objects")
         count = 1
@@ -107,3 +112,146 @@ def _check_member(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) 
             raise ValueError(f"array {name!r} has the shape {shape}")
         if stream.tell() + count * dtype.itemsize != info.file_size:
             raise ValueError(f"array {name!r} of shape {shape} does not fit its member")
+
+
+# Values as JSON -----------------------------------------------------------------------------------
+
+_KINDS = "biufU"  # truth values, whole numbers, real numbers, text
+
+
+def encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    """Return `value` as something that JSON can hold.
+
+    Parameters
+    ----------
+    value : object
+        ``None``, a number, a string, an array, or tuples, lists and dicts of these.
+    name : str
+        Name of the value: that of its array, and used in errors.
+    arrays : dict
+        Gets the arrays found.
+
+    Returns
+    -------
+    object
+        For `json.dumps` and later for `decode`.
+
+    Raises
+    ------
+    TypeError
+        If the value, or something in it, is of another type.
+    """
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, name, arrays)
+    if isinstance(value, np.generic):
+        return _encode_scalar(value, name)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, list | tuple):
+        items = [encode(item, f"{name}[{i}]", arrays) for i, item in enumerate(value)]
+        return items if isinstance(value, list) else {"$tuple": items}
+    if isinstance(value, dict):
+        return _encode_dict(value, name, arrays)
+    raise TypeError(f"{name} is a {type(value).__qualname__}, which a model file cannot hold")
+
+
+def decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Return what `encode` was given.
+
+    Parameters
+    ----------
+    value : object
+        What `json.loads` returned.
+    arrays : mapping
+        The arrays by name.
+
+    Returns
+    -------
+    object
+        The value.
+
+    Raises
+    ------
+    ValueError, TypeError or KeyError
+        If `encode` cannot have written this.
+    """
+    if isinstance(value, list):
+        return [decode(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    tag = next(iter(value), "")
+    if not tag.startswith("$"):
+        return {key: decode(item, arrays) for key, item in value.items()}
+    if len(value) != 1 or tag not in _DECODERS:
+        raise ValueError(f"unknown kind of value {list(value)[:3]}")
+    return _DECODERS[tag](value[tag], arrays)
+
+
+def _encode_array(value: np.ndarray, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    member = _member_name(name, arrays)
+    if value.dtype.kind in _KINDS:
+        arrays[member] = np.asarray(value)
+        return {"$array": member}
+    if value.dtype == object and all(isinstance(item, str) for item in value.flat):
+        text = value.astype(np.str_)
+        # numpy drops NUL characters at the end of a text.
+        if (text.astype(object) == value).all():
+            arrays[member] = text
+            return {"$strings": member}
+    raise TypeError(f"{name} is an array of type {value.dtype}, which a model file cannot hold")
+
+
+def _member_name(name: str, arrays: dict[str, np.ndarray]) -> str:
+    """Return a free name: for a fitted attribute its own one, so that others can find it."""
+    word = name.rpartition(" ")[2]
+    if word.isidentifier() and word.endswith("_") and word not in arrays:
+        return word
+    return f"array-{len(arrays)}"
+
+
+def _encode_scalar(value: np.generic, name: str) -> Any:
+    dtype = value.dtype
+    if dtype.kind not in _KINDS or (dtype.kind == "f" and dtype.itemsize > 8):
+        raise TypeError(f"{name} is a {dtype}, which a model file cannot hold")
+    # The plain value is exact: a float64 holds every float32 and float16.
+    plain = encode(value.item(), name, {})
+    return {"$scalar": ["str" if dtype.kind == "U" else dtype.name, plain]}
+
+
+def _encode_dict(value: dict[Any, Any], name: str, arrays: dict[str, np.ndarray]) -> Any:
+    items = [(key, encode(item, f"{name}[{key!r}]", arrays)) for key, item in value.items()]
+    if all(type(key) is str and not key.startswith("$") for key in value):
+        return dict(items)
+    return {"$items": [[encode(key, f"a key of {name}", arrays), item] for key, item in items]}
+
+
+def _decode_scalar(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    name, plain = value
+    number = decode(plain, arrays)
+    if not isinstance(name, str) or not isinstance(number, bool | int | float | str):
+        raise ValueError(f"wrong scalar {value!r:.80}")
+    dtype = np.dtype(name)
+    if dtype.kind not in _KINDS:
+        raise ValueError(f"unknown type {name!r}")
+    return dtype.type(number)
+
+
+def _decode_array(value: Any, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    array = arrays[value]
+    if array.dtype.kind not in _KINDS:
+        raise ValueError(f"array {value!r} is of type {array.dtype}")
+    return array
+
+
+_DECODERS: dict[str, Any] = {
+    "$array": _decode_array,
+    "$strings": lambda value, arrays: _decode_array(value, arrays).astype(object),
+    "$scalar": _decode_scalar,
+    "$float": lambda value, arrays: float(value),
+    "$tuple": lambda value, arrays: tuple(decode(item, arrays) for item in value),
+    "$items": lambda value, arrays: {
+        decode(key, arrays): decode(item, arrays) for key, item in value
+    },
+}

@@ -1,41 +1,31 @@
-"""Arrow IPC and Parquet files as dask arrays: opened by their footers, read batch by batch.
+"""Rows in Arrow IPC and Parquet files: opened by their footers, read batch by batch, or mapped.
 
-Local Arrow files are mapped.
+Sparse rows are two list columns, ``indices: list<uint32>`` and ``values: list<float32>`` (or
+float64), with the same offsets: together they are a CSR matrix. Dense rows are one column
+``row: fixed_size_list<float32 or float64>``. A column ``label``, of numbers or strings, may stand
+beside. The metadata of the schema tell ``n_features``.
 """
 
-import io
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-import dask
 import dask.array as da
 import numpy as np
 import pyarrow as pa
-from dask.base import tokenize
-from pyarrow import ipc, parquet
+from pyarrow import types
 
 from dask_s3vm.io.arrow_rows import Place, batch_labels, batch_rows, highest_column
-from dask_s3vm.io.arrow_schema import Layout, layout_of
-from dask_s3vm.io.blocks import (
-    as_block,
-    check_known,
-    check_options,
-    common_type,
-    empty_block,
-    lazy_array,
-    sorted_labels,
-)
-from dask_s3vm.io.checksum import CHECKED, Table, read_table
+from dask_s3vm.io.blocks import MOST_FEATURES, Head, Piece, Source, open_blocks
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files
+from dask_s3vm.io.table_files import BROKEN, batch_files
 
-__all__ = ["read_arrow", "read_parquet"]
+__all__ = ["make_schema", "read_arrow", "read_parquet"]
 
-#: How a file begins.
-_MAGIC = b"ARROW1\0\0"
+_WANTED = (
+    "wanted columns 'indices' (list of integers) and 'values' (list of numbers), or 'row' "
+    "(fixed-size list of numbers), and perhaps 'label' (numbers or strings)"
+)
 
 
 def read_arrow(
@@ -52,13 +42,13 @@ def read_arrow(
     Opening reads footers only. When the arrays are computed, local files are mapped: blocks of
     sparse rows with ``uint32`` column numbers, and dense blocks, are views of the map, which
     the operating system reads and drops as it likes. Every block is checked when it is made, with
-    its checksum if `write_arrow` wrote it.
+    its checksum if this package wrote it.
 
     Parameters
     ----------
     urlpath : str, path or list of these
         File, glob pattern, folder, or list of these; anything fsspec can open. See
-        `dask_s3vm.io.arrow_schema` for the columns.
+        `dask_s3vm.io.arrow` for the columns.
     n_features : int, optional
         Number of columns of `X`; by default what the files' metadata tell or, where they do not,
         one more than the largest column number, for which the files are looked through.
@@ -83,9 +73,7 @@ def read_arrow(
     DataFileError
         If a file is not such a file, or (when the arrays are computed) a row is not in order.
     """
-    source = IpcSource()
-    files = find_files(urlpath, FORMATS["arrow"].fits)
-    return _open_batches(source, files, n_features, block, dtype, known_labels, unlabeled)
+    return _open(urlpath, BatchSource("arrow", unlabeled), n_features, block, dtype, known_labels)
 
 
 def read_parquet(
@@ -105,7 +93,7 @@ def read_parquet(
     ----------
     urlpath : str, path or list of these
         File, glob pattern, folder, or list of these; anything fsspec can open. See
-        `dask_s3vm.io.arrow_schema` for the columns.
+        `dask_s3vm.io.arrow` for the columns.
     n_features, block, dtype, known_labels, unlabeled : object
         As in `read_arrow`.
 
@@ -121,283 +109,147 @@ def read_parquet(
     DataFileError
         If a file is not such a file, or (when the arrays are computed) a row is not in order.
     """
-    files = find_files(urlpath, FORMATS["parquet"].fits)
-    return _open_batches(ParquetSource(), files, n_features, block, dtype, known_labels, unlabeled)
+    return _open(urlpath, BatchSource("parquet", unlabeled), n_features, block, dtype, known_labels)
 
 
-@dataclass(frozen=True)
-class Head:
-    """What is known of a file without reading its rows: its schema, and rows of its batches."""
-
-    layout: Layout
-    rows: tuple[int, ...]
-
-
-class IpcSource:
-    """Opens IPC files."""
-
-    name = "arrow"
-    unit = "record batch"
-
-    def look(self, file: TextFile) -> Head:
-        """Read a file's schema and the sizes of its record batches."""
-        with _opened(file, ["label"]) as (reader, schema, _, _, _):
-            layout = layout_of(schema, file.name)
-            numbers = range(reader.num_record_batches)
-            return Head(layout, tuple(reader.get_batch(i).num_rows for i in numbers))
-
-    def read(self, file: TextFile, number: int, columns: list[str]) -> tuple[Any, Place]:
-        """Return a record batch, with at least these columns of it, and its place."""
-        with _opened(file, columns) as opened:
-            place = Place(file.name, f"record batch {number}", opened.mapped)
-            if opened.table is None or columns == ["label"]:
-                return opened.reader.get_batch(number), place
-            return opened.checked_batch(number, place), place
-
-
-class ParquetSource:
-    """Opens Parquet files."""
-
-    name = "parquet"
-    unit = "row group"
-
-    def look(self, file: TextFile) -> Head:
-        """Read a file's schema and the sizes of its row groups."""
-        with _told_where(file, self), file.fs.open(file.path, "rb") as stream:
-            found = parquet.ParquetFile(stream)
-            layout = layout_of(found.schema_arrow, file.name)
-            groups = range(found.num_row_groups)
-            return Head(layout, tuple(found.metadata.row_group(i).num_rows for i in groups))
-
-    def read(self, file: TextFile, number: int, columns: list[str]) -> tuple[Any, Place]:
-        """Return some columns of a row group as one record batch, and its place."""
-        with _told_where(file, self), file.fs.open(file.path, "rb") as stream:
-            # One thread: blocks are what runs in parallel.
-            opened = parquet.ParquetFile(stream, page_checksum_verification=True)
-            table = opened.read_row_group(number, columns=columns, use_threads=False)
-        batches = table.combine_chunks().to_batches()
-        if not batches:
-            batches = [pa.RecordBatch.from_pylist([], schema=table.schema)]
-        if len(batches) > 1:
-            raise ValueError(f"row group {number} does not fit one batch")
-        return batches[0], Place(file.name, f"row group {number}")
-
-
-def _open_batches(
-    source: Any,
-    files: list[TextFile],
-    n_features: int | None,
-    block: str,
-    dtype: Any,
-    known_labels: Any,
-    unlabeled: Any,
+def _open(
+    urlpath: UrlPath, source: "BatchSource", n_features: Any, block: str, dtype: Any, known: Any
 ) -> tuple[da.Array, da.Array | None]:
-    """Build lazy arrays over batches of rows; see `read_arrow`.
+    files = find_files(urlpath, FORMATS[source.name].fits)
+    return open_blocks(
+        source, files, n_features=n_features, block=block, dtype=dtype, known_labels=known
+    )
+
+
+class BatchSource(Source):
+    """Files whose pieces are record batches or row groups.
 
     Parameters
     ----------
-    source : IpcSource or ParquetSource
-        Opens the files.
-    files : list of TextFile
-        The files.
-    n_features, block, dtype, known_labels, unlabeled : object
-        As in `read_arrow`.
-
-    Returns
-    -------
-    X, y : dask.array.Array
-        Rows and labels.
+    name : {"arrow", "parquet"}
+        The format.
+    unlabeled : object
+        What stands for null labels; None refuses them.
     """
-    check_options(n_features=n_features, block=block, dtype=dtype)
-    known = sorted_labels(known_labels)
-    heads = _look_at_all(source, files)
-    dense = _all_dense(files, heads)
-    columns = _count_features(source, files, heads, n_features, dense)
-    stored = np.result_type(np.float32, *(head.layout.values for head in heads))
-    dtype = stored if dtype is None else np.dtype(dtype)
-    places = [
-        (f, i, n) for f, head in zip(files, heads, strict=True) for i, n in enumerate(head.rows)
-    ]
-    if not places:
-        raise DataFileError(files[0].name, f"has no {source.unit}, so no rows")
-    rows = [n for _, _, n in places]
-    token = tokenize([(f.name, f.version) for f in files], rows, columns, block, dtype, known)
-    meta = np.empty((0, 0), dtype=dtype) if dense else empty_block(dtype, block)
-    tasks = [(_read_rows, source, *place, columns, dtype, dense, block) for place in places]
-    X = lazy_array(f"{source.name}-X-{token}", tasks, rows, meta, n_features=columns)
-    kind = common_type([f.name for f in files], [head.layout.labels for head in heads])
-    if kind is None:
-        return X, None
-    token = tokenize(token, unlabeled)
-    readings = [(_read_labels, source, *place, kind, known, unlabeled) for place in places]
-    return X, lazy_array(f"{source.name}-y-{token}", readings, rows, np.empty(0, dtype=kind))
+
+    broken = BROKEN
+
+    def __init__(self, name: str, unlabeled: Any) -> None:
+        self.name = name
+        self.unlabeled = unlabeled
+        self.refusal = f"cannot be read as {name}"
+
+    def look(self, file: TextFile) -> Head:
+        """Read the footer."""
+        schema, rows = batch_files(self.name).footer(file)
+        return head_of(schema, rows, file.name)
+
+    def read_rows(self, piece: Piece, n_features: int, dtype: np.dtype) -> Any:
+        """Return the rows of a batch, in the map of the file where the types allow it."""
+        return batch_rows(*self._read(piece, ["row", "indices", "values"]), n_features, dtype)
+
+    def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
+        """Return the labels of a batch."""
+        return batch_labels(*self._read(piece, ["label"]), dtype, self.unlabeled)
+
+    def highest_column(self, piece: Piece) -> int:
+        """Return the largest column number of a batch, -1 if it has no entries."""
+        return highest_column(*self._read(piece, ["indices", "values"]))
+
+    def where(self, piece: Piece, row: int) -> str:
+        """Rows count within their batch."""
+        return f"{batch_files(self.name).unit} {piece.number}, row {row}"
+
+    def _read(self, piece: Piece, columns: list[str]) -> tuple[Any, Place]:
+        files = batch_files(self.name)
+        table, mapped = files.read(piece.file, [piece.number], columns)
+        batches = table.to_batches()
+        if len(batches) != 1:
+            batches = table.combine_chunks().to_batches()
+        if len(batches) > 1:
+            raise ValueError(f"{files.unit} {piece.number} does not fit one batch")
+        batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+        return batch, Place(piece.file.name, f"{files.unit} {piece.number}", mapped)
 
 
-def _look_at_all(source: Any, files: list[TextFile]) -> list[Head]:
-    if all(file.is_local for file in files):  # a millisecond each
-        return [source.look(file) for file in files]
-    return list(dask.compute(*(dask.delayed(source.look, pure=False)(file) for file in files)))
-
-
-def _all_dense(files: list[TextFile], heads: Sequence[Head]) -> bool:
-    dense = heads[0].layout.dense
-    for file, head in zip(files, heads, strict=True):
-        if head.layout.dense != dense:
-            kinds = ("sparse", "dense")
-            raise DataFileError(
-                file.name,
-                f"has {kinds[not dense]} rows, but {files[0].name} has {kinds[dense]} ones",
-            )
-    return dense
-
-
-def _count_features(
-    source: Any, files: list[TextFile], heads: Sequence[Head], wanted: int | None, dense: bool
-) -> int:
-    """Agree on a number of columns: that of the option, or the largest that a file needs."""
-    needed, name = 0, files[0].name
-    for file, head in zip(files, heads, strict=True):
-        told = head.layout.n_features
-        if dense and told != heads[0].layout.n_features:
-            raise DataFileError(
-                file.name, f"has {told} columns, but {name} has {heads[0].layout.n_features}"
-            )
-        if told is not None and told > needed:
-            needed, name = told, file.name
-    if wanted is not None:
-        if wanted < needed or (dense and wanted != needed):
-            raise DataFileError(name, f"has {needed} columns, but n_features is {wanted}")
-        return int(wanted)
-    highest = dask.delayed(_highest, pure=False)
-    scans = [
-        highest(source, file, i)
-        for file, head in zip(files, heads, strict=True)
-        if head.layout.n_features is None
-        for i in range(len(head.rows))
-    ]
-    needed = max([needed, *(found + 1 for found in dask.compute(*scans))])
-    if needed == 0:
-        raise DataFileError(name, "no row has an entry: n_features must be given")
-    check_options(n_features=needed)
-    return needed
-
-
-def _highest(source: Any, file: TextFile, number: int) -> int:
-    with _told_where(file, source):
-        return highest_column(*source.read(file, number, ["indices", "values"]))
-
-
-def _read_rows(
-    source: Any,
-    file: TextFile,
-    number: int,
-    rows: int,
-    n_features: int,
-    dtype: np.dtype,
-    dense: bool,
-    block: str,
+def make_schema(
+    n_features: int, values: np.dtype | None, labels: np.dtype | None, dense: bool
 ) -> Any:
-    columns = ["row"] if dense else ["indices", "values"]
-    with _told_where(file, source):
-        batch, place = source.read(file, number, columns)
-        _check_same(batch, place, rows)
-        matrix = batch_rows(batch, place, n_features, dtype, dense)
-    return matrix if dense else as_block(matrix, block)
+    """Return the schema of rows with these types; without `labels` they have none."""
+    item = pa.field("item", pa.from_numpy_dtype(values), nullable=False)
+    if dense:
+        fields = [pa.field("row", pa.list_(item, n_features), nullable=False)]
+    else:
+        columns = pa.field("item", pa.uint32(), nullable=False)
+        fields = [
+            pa.field("indices", pa.list_(columns), nullable=False),
+            pa.field("values", pa.list_(item), nullable=False),
+        ]
+    if labels is not None:
+        kind = pa.string() if labels.kind in "UO" else pa.from_numpy_dtype(labels)
+        fields.insert(0, pa.field("label", kind, nullable=False))
+    return pa.schema(fields, metadata={"n_features": str(n_features)})
 
 
-def _read_labels(
-    source: Any,
-    file: TextFile,
-    number: int,
-    rows: int,
-    dtype: np.dtype,
-    known: np.ndarray | None,
-    unlabeled: Any,
-) -> np.ndarray:
-    with _told_where(file, source):
-        batch, place = source.read(file, number, ["label"])
-        _check_same(batch, place, rows)
-        labels = batch_labels(batch, place, dtype, unlabeled)
-    strange = check_known(labels, known)
-    if strange >= 0:
-        raise place.wrong(f"label {labels[strange]!r} is not one of {known.tolist()}", strange)  # type: ignore[union-attr]
-    return labels
+def head_of(schema: Any, rows: tuple[int, ...], name: str) -> Head:
+    """Read the schema of a file that somebody else may have made.
 
-
-def _check_same(batch: Any, place: Place, rows: int) -> None:
-    if batch.num_rows != rows:
-        raise place.wrong(f"has {batch.num_rows} rows, but had {rows} when it was opened")
-
-
-@contextmanager
-def _told_where(file: TextFile, source: Any) -> Iterator[None]:
-    """Say which file it was that could not be read."""
-    try:
-        yield
-    except (DataFileError, FileNotFoundError):
-        raise
-    except (pa.ArrowException, OSError, ValueError, IndexError, KeyError) as error:
-        raise DataFileError(file.name, f"cannot be read as {source.name}: {error}") from error
-
-
-class _Opened(NamedTuple):
-    """An IPC file.
-
-    mapped : the whole file, if it is local.
-    read : returns bytes of the file.
-    table : its checksums, if it has some.
+    Raises
+    ------
+    DataFileError
+        If it has no rows in it, or columns of other types.
     """
-
-    reader: Any
-    schema: Any
-    mapped: np.ndarray | None
-    read: Callable[[int, int], Any]
-    table: Table | None
-
-    def checked_batch(self, number: int, place: Place) -> Any:
-        """Return a record batch whose bytes are those that were written."""
-        assert self.table is not None
-        if self.mapped is not None:
-            self.table.check(number, self.read, place.release)
-            return self.reader.get_batch(number)
-        # fetched once, for its checksum and for its rows
-        low, high, _ = self.table.parts[number]
-        content = self.read(low, high)
-        self.table.check(number, lambda start, stop: content[start - low : stop - low])
-        head = len(_MAGIC) if number == 0 else 0
-        *_, message = ipc.MessageReader.open_stream(pa.py_buffer(content).slice(head))
-        return ipc.read_record_batch(message, self.schema)
-
-
-@contextmanager
-def _opened(file: TextFile, columns: list[str]) -> Iterator[_Opened]:
-    """Open a file: mapped if it is local, else with a reader for these columns alone."""
-    with _told_where(file, IpcSource):
-        if file.is_local:
-            # An empty file cannot be mapped.
-            mapped = np.asarray(np.memmap(file.path, mode="r")) if file.size else np.zeros(0, "u1")
-            table = read_table(lambda low, high: mapped[low:high], len(mapped))
-            reader = ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
-            _check_announced(reader.schema, table)
-            yield _Opened(reader, reader.schema, mapped, lambda low, high: mapped[low:high], table)
-            return
-        with file.fs.open(file.path, "rb") as stream:
-
-            def read(low: int, high: int) -> bytes:
-                stream.seek(low)
-                content: bytes = stream.read(high - low)
-                return content
-
-            table = read_table(read, stream.seek(0, io.SEEK_END))
-            stream.seek(0)
-            schema = ipc.open_file(pa.PythonFile(stream, mode="r")).schema
-            _check_announced(schema, table)
-            chosen = [schema.names.index(name) for name in columns if name in schema.names]
-            options = ipc.IpcReadOptions(included_fields=chosen or [0])
-            reader = ipc.open_file(pa.PythonFile(stream, mode="r"), options=options)
-            yield _Opened(reader, schema, None, read, table)
+    kinds = {field.name: field.type for field in schema}
+    if len(kinds) != len(schema):
+        raise DataFileError(name, f"has two columns of one name, {schema.names}; {_WANTED}")
+    announced = _announced(schema, name)
+    labels = _label_type(kinds["label"], name) if "label" in kinds else None
+    if "indices" in kinds and "values" in kinds:
+        indices = _item(kinds["indices"])
+        values = _item(kinds["values"])
+        if indices is None or not types.is_integer(indices):
+            raise DataFileError(name, f"column 'indices' is {kinds['indices']}; {_WANTED}")
+        if values is None or not _is_number(values):
+            raise DataFileError(name, f"column 'values' is {kinds['values']}; {_WANTED}")
+        return Head(rows, announced, np.dtype(values.to_pandas_dtype()), labels)
+    row = kinds.get("row")
+    if row is None:
+        raise DataFileError(name, f"has the columns {schema.names[:9]}; {_WANTED}")
+    if not types.is_fixed_size_list(row) or not _is_number(row.value_type):
+        raise DataFileError(name, f"column 'row' is {row}; {_WANTED}")
+    if row.list_size < 1 or announced not in (None, row.list_size):
+        raise DataFileError(
+            name, f"rows have {row.list_size} columns, but metadata n_features is {announced}"
+        )
+    kind = np.dtype(row.value_type.to_pandas_dtype())
+    return Head(rows, row.list_size, kind, labels, dense=True)
 
 
-def _check_announced(schema: Any, table: Table | None) -> None:
-    if table is None and CHECKED in (schema.metadata or {}):
-        raise ValueError("is damaged: the checksums that its schema announces are not there")
+def _announced(schema: Any, name: str) -> int | None:
+    """Return the number of columns that the metadata tell."""
+    text = (schema.metadata or {}).get(b"n_features")
+    if text is None:
+        return None
+    if not text.isdigit() or len(text) > 10 or not 1 <= int(text) <= MOST_FEATURES:
+        raise DataFileError(
+            name, f"metadata n_features is {text[:30]!r}, wanted 1 to {MOST_FEATURES}"
+        )
+    return int(text)
+
+
+def _item(kind: Any) -> Any:
+    return kind.value_type if types.is_list(kind) or types.is_large_list(kind) else None
+
+
+def _is_number(kind: Any) -> bool:
+    return types.is_floating(kind) or types.is_integer(kind)
+
+
+def _label_type(kind: Any, name: str) -> np.dtype:
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_string(kind) or types.is_large_string(kind):
+        return np.dtype(object)
+    if types.is_boolean(kind) or _is_number(kind):
+        return np.dtype(kind.to_pandas_dtype())
+    raise DataFileError(name, f"column 'label' is {kind}; {_WANTED}")

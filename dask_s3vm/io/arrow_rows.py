@@ -4,7 +4,6 @@ Files come from anywhere. Compiled code that runs over the rows later on trusts 
 column numbers, so nothing leaves this module that has not been looked at.
 """
 
-import mmap
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 
 from dask_s3vm.io.errors import DataFileError
+from dask_s3vm.io.table_files import release_pages
 from dask_s3vm.numerics.compiler import kernel
 
 __all__ = ["batch_labels", "batch_rows", "highest_column"]
@@ -42,11 +42,7 @@ class Place:
 
     def release(self) -> None:
         """Let go of the pages of the map that were read; they stay in the system's cache."""
-        owner = self.mapped
-        while owner is not None and not isinstance(owner, mmap.mmap):
-            owner = getattr(owner, "base", None)
-        if owner is not None and hasattr(mmap, "MADV_DONTNEED"):
-            owner.madvise(mmap.MADV_DONTNEED)
+        release_pages(self.mapped)
 
     def wrong(self, reason: str, row: int | None = None) -> DataFileError:
         """Return the error; rows count from 0 within the batch."""
@@ -55,7 +51,7 @@ class Place:
 
 
 def batch_rows(
-    batch: Any, place: Place, n_features: int, dtype: np.dtype, dense: bool
+    batch: Any, place: Place, n_features: int, dtype: np.dtype
 ) -> csr_array | np.ndarray:
     """Return the rows of a record batch.
 
@@ -69,8 +65,6 @@ def batch_rows(
         Number of columns.
     dtype : dtype
         Type of the values.
-    dense : bool
-        Whether rows are fixed-size lists.
 
     Returns
     -------
@@ -83,7 +77,7 @@ def batch_rows(
         At the first row that is not in order.
     """
     _validate(batch, place)
-    if dense:
+    if not {"indices", "values"} <= set(batch.schema.names):
         return _dense_rows(batch.column("row"), place, n_features, dtype)
     offsets, indices, values = _triple(batch, place)
     code, row, entry = _check_in_steps(offsets, indices, values, n_features, place)

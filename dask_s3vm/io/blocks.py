@@ -1,28 +1,40 @@
-"""What all readers have in common: options, blocks, labels, lazy arrays out of tasks."""
+"""What all readers have in common: options, lazy arrays out of pieces of files, labels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import accumulate
 from numbers import Integral
+from operator import getitem
+from types import MappingProxyType
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 import sparse
+from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
 
-from dask_s3vm.io.errors import DataFileError
+from dask_s3vm.io.errors import DataFileError, told
+from dask_s3vm.io.sources import TextFile
 from dask_s3vm.io.svmlight_text import LARGEST_COLUMN
 
 __all__ = [
     "MOST_FEATURES",
+    "Head",
+    "Piece",
+    "Source",
     "as_block",
     "check_known",
     "check_options",
-    "common_type",
     "empty_block",
-    "lazy_array",
-    "plain_labels",
+    "first_unknown",
+    "lazy_pair",
+    "open_blocks",
     "sorted_labels",
 ]
 
@@ -37,24 +49,7 @@ def check_options(
     dtype: Any = np.float64,
     blocksize: Any = 1,
 ) -> None:
-    """Refuse options of readers that make no sense.
-
-    Parameters
-    ----------
-    n_features : int or None
-        Number of columns.
-    block : {"gcxs", "scipy"}
-        Type of sparse blocks.
-    dtype : dtype or None
-        Type of values.
-    blocksize : int or str
-        Bytes in one block.
-
-    Raises
-    ------
-    ValueError
-        Which names the option, what it is and what is wanted.
-    """
+    """Refuse options of readers that make no sense: ValueError names what is wanted."""
     if n_features is not None and (
         not isinstance(n_features, Integral) or not 1 <= int(n_features) <= MOST_FEATURES
     ):
@@ -83,50 +78,275 @@ def empty_block(dtype: Any, block: str) -> Any:
     return as_block(csr_array((0, 0), dtype=dtype), block)
 
 
-def lazy_array(
-    name: str, tasks: Sequence[Any], rows: Sequence[int], meta: Any, n_features: int | None = None
-) -> da.Array:
-    """Return a dask array of one task per block of rows.
+def lazy_pair(
+    name: str,
+    reading: dict[Any, Any],
+    rows: Sequence[int],
+    n_features: int,
+    x_meta: Any,
+    y_meta: Any,
+) -> tuple[da.Array, da.Array | None]:
+    """Return lazy rows and labels that share one task per block, which reads both at once.
 
     Parameters
     ----------
     name : str
-        Name of the array in the graph, a different one for different content.
-    tasks : sequence of tuples
-        The tasks.
+        Name in the graph, a different one for different content.
+    reading : dict
+        The tasks: ``(name, i)`` gives rows and labels of block i; others may be needed for these.
     rows : sequence of int
         Rows of each block.
-    meta : array
-        An empty block.
-    n_features : int, optional
-        Number of columns; without it the array has one dimension.
+    n_features : int
+        Number of columns.
+    x_meta, y_meta : array
+        Empty blocks; without `y_meta` there are no labels.
 
     Returns
     -------
-    dask.array.Array
-        The array.
+    X, y : dask.array.Array
+        The arrays.
     """
-    tail: tuple[int, ...] = () if n_features is None else (0,)
-    graph: dict[Any, Any] = {(name, i, *tail): task for i, task in enumerate(tasks)}
-    chunks = (tuple(rows),) if n_features is None else (tuple(rows), (n_features,))
-    layers = HighLevelGraph.from_collections(name, graph)
-    return da.Array(layers, name, chunks=chunks, meta=meta)
+    below = {name: reading}
+    tasks = [[(getitem, (name, i), place) for i in range(len(rows))] for place in (0, 1)]
+    X = _lazy_array(f"X-{name}", tasks[0], rows, (n_features,), x_meta, below)
+    if y_meta is None:
+        return X, None
+    return X, _lazy_array(f"y-{name}", tasks[1], rows, (), y_meta, below)
 
 
-def common_type(names: Sequence[str], types: Sequence[np.dtype | None]) -> np.dtype | None:
-    """Return a type for the labels of all files.
+def _lazy_array(
+    name: str,
+    tasks: Sequence[Any],
+    rows: Sequence[int],
+    tail: tuple[int, ...],
+    meta: Any,
+    below: Mapping[str, Any] = MappingProxyType({}),
+) -> da.Array:
+    layer = {(name, i, *(0 for _ in tail)): task for i, task in enumerate(tasks)}
+    needs: dict[str, set[str]] = {**{key: set() for key in below}, name: set(below)}
+    graph = HighLevelGraph({**below, name: layer}, needs)
+    return da.Array(graph, name, chunks=(tuple(rows), *((n,) for n in tail)), meta=meta)
+
+
+# Files whose pieces are known beforehand ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a file tells without its rows being read.
+
+    Attributes
+    ----------
+    rows : tuple of int
+        Rows of its pieces, each of which becomes a block.
+    n_features : int or None
+        Number of columns, if it tells.
+    values, labels : dtype or None
+        Types as stored; None without labels. Strings of any length are objects.
+    dense : bool
+        Whether all columns of a row are stored.
+    """
+
+    rows: tuple[int, ...]
+    n_features: int | None
+    values: np.dtype
+    labels: np.dtype | None
+    dense: bool = False
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a file: the number of the piece, and its first row and rows."""
+
+    file: TextFile
+    number: int
+    low: int
+    rows: int
+
+
+class Source:
+    """How one format is read, piece by piece.
+
+    Attributes
+    ----------
+    name : str
+        Name of the format.
+    broken : tuple of exceptions
+        How reading a damaged file can end.
+    refusal : str
+        What is said of such a file.
+    """
+
+    name: str
+    broken: tuple[type[BaseException], ...]
+    refusal = ""
+
+    def look(self, file: TextFile) -> Head:
+        """Read what a file says of itself."""
+        raise NotImplementedError
+
+    def read_rows(self, piece: Piece, n_features: int, dtype: np.dtype) -> Any:
+        """Return the rows of a piece: a ``csr_array``, or a matrix; they must be in order."""
+        raise NotImplementedError
+
+    def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
+        """Return the labels of a piece."""
+        raise NotImplementedError
+
+    def highest_column(self, piece: Piece) -> int:
+        """Return the largest column number of a piece, for files that do not tell `n_features`."""
+        raise NotImplementedError
+
+    def labels_of(self, file: TextFile) -> TextFile:
+        """Return the file that has the labels."""
+        return file
+
+    def where(self, piece: Piece, row: int) -> str:
+        """Return the place of a row of a piece, for errors."""
+        return f"row {piece.low + row}"
+
+    def told(self, file: TextFile) -> AbstractContextManager[None]:
+        """Say which file it was that could not be read."""
+        return told(file.name, self.broken, self.refusal)
+
+
+def open_blocks(
+    source: Source,
+    files: list[TextFile],
+    *,
+    n_features: int | None,
+    block: str = "gcxs",
+    dtype: Any = None,
+    known_labels: Any = None,
+) -> tuple[da.Array, da.Array | None]:
+    """Open files as dask arrays, one block per piece. Labels are read without rows.
 
     Parameters
     ----------
-    names : sequence of str
+    source : Source
+        Reads the files.
+    files : list of TextFile
         The files.
-    types : sequence of dtype or None
-        Type of the labels of each; None where there are none.
+    n_features, block, dtype, known_labels : object
+        As in `dask_s3vm.io.read_arrow`.
 
     Returns
     -------
-    dtype or None
-        The type; None if no file has labels.
+    X, y : dask.array.Array
+        Rows and labels; y is None if there are none.
+    """
+    check_options(n_features=n_features, block=block, dtype=dtype)
+    known = sorted_labels(known_labels)
+    heads = _look_at_all(source, files)
+    pieces = [
+        Piece(file, number, stop - rows, rows)
+        for file, head in zip(files, heads, strict=True)
+        for number, (rows, stop) in enumerate(zip(head.rows, accumulate(head.rows), strict=True))
+    ]
+    if not pieces:
+        raise DataFileError(files[0].name, "has no rows")
+    dense = _all_dense(files, heads)
+    columns = _count_features(source, files, heads, pieces, n_features)
+    stored = np.result_type(np.float32, *(head.values for head in heads))
+    dtype = stored if dtype is None else np.dtype(dtype)
+    rows = [piece.rows for piece in pieces]
+    versions = [(file.name, file.version) for file in files]
+    token = tokenize(versions, vars(source), rows, columns, block, dtype, known)
+    meta = np.empty((0, 0), dtype=dtype) if dense else empty_block(dtype, block)
+    tasks = [(_read_rows, source, piece, columns, dtype, block) for piece in pieces]
+    X = _lazy_array(f"{source.name}-X-{token}", tasks, rows, (columns,), meta)
+    kind = _common_type([file.name for file in files], [head.labels for head in heads])
+    if kind is None:
+        return X, None
+    more = [(_read_labels, source, piece, kind, known) for piece in pieces]
+    return X, _lazy_array(f"{source.name}-y-{token}", more, rows, (), np.empty(0, dtype=kind))
+
+
+def _look_at_all(source: Source, files: list[TextFile]) -> list[Head]:
+    if all(file.is_local for file in files):  # a millisecond each
+        return [_look(source, file) for file in files]
+    return list(dask.compute(*(dask.delayed(_look, pure=False)(source, file) for file in files)))
+
+
+def _look(source: Source, file: TextFile) -> Head:
+    with source.told(file):
+        return source.look(file)
+
+
+def _all_dense(files: list[TextFile], heads: Sequence[Head]) -> bool:
+    dense = heads[0].dense
+    for file, head in zip(files, heads, strict=True):
+        if head.dense != dense:
+            kinds = ("sparse", "dense")
+            raise DataFileError(
+                file.name,
+                f"has {kinds[not dense]} rows, but {files[0].name} has {kinds[dense]} ones",
+            )
+    return dense
+
+
+def _count_features(
+    source: Source,
+    files: list[TextFile],
+    heads: Sequence[Head],
+    pieces: list[Piece],
+    wanted: int | None,
+) -> int:
+    """Agree on a number of columns: that of the option, or the largest that a file needs."""
+    needed, name = 0, files[0].name
+    dense, first = heads[0].dense, heads[0].n_features
+    for file, head in zip(files, heads, strict=True):
+        told = head.n_features
+        if dense and told != first:
+            raise DataFileError(file.name, f"has {told} columns, but {name} has {first}")
+        if told is not None and told > needed:
+            needed, name = told, file.name
+    if wanted is not None:
+        if wanted < needed or (dense and wanted != needed):
+            raise DataFileError(name, f"has {needed} columns, but n_features is {wanted}")
+        return int(wanted)
+    silent = {file for file, head in zip(files, heads, strict=True) if head.n_features is None}
+    scan = dask.delayed(_highest, pure=False)
+    found = dask.compute(*(scan(source, piece) for piece in pieces if piece.file in silent))
+    needed = max([needed, *(column + 1 for column in found)])
+    if needed == 0:
+        raise DataFileError(name, "no row has an entry: n_features must be given")
+    check_options(n_features=needed)
+    return needed
+
+
+def _highest(source: Source, piece: Piece) -> int:
+    with source.told(piece.file):
+        return source.highest_column(piece)
+
+
+def _read_rows(source: Source, piece: Piece, n_features: int, dtype: np.dtype, block: str) -> Any:
+    with source.told(piece.file):
+        matrix = source.read_rows(piece, n_features, dtype)
+    _check_length(piece.file, piece, matrix.shape[0])
+    return as_block(matrix, block) if sp.issparse(matrix) else matrix
+
+
+def _read_labels(source: Source, piece: Piece, dtype: np.dtype, known: Any) -> np.ndarray:
+    file = source.labels_of(piece.file)
+    with source.told(file):
+        labels = source.read_labels(piece, dtype)
+    _check_length(file, piece, len(labels))
+    check_known(labels, known, file, lambda row: source.where(piece, row))
+    return labels
+
+
+def _check_length(file: TextFile, piece: Piece, rows: int) -> None:
+    if rows != piece.rows:
+        reason = f"has {rows} rows in piece {piece.number}, but its header says {piece.rows}"
+        raise DataFileError(file.name, reason)
+
+
+# Labels -------------------------------------------------------------------------------------------
+
+
+def _common_type(names: Sequence[str], types: Sequence[np.dtype | None]) -> np.dtype | None:
+    """Return a type for the labels of all files; None if no file has labels.
 
     Raises
     ------
@@ -154,7 +374,7 @@ def sorted_labels(labels: Any) -> np.ndarray | None:
     return known
 
 
-def check_known(labels: np.ndarray, known: np.ndarray | None) -> int:
+def first_unknown(labels: np.ndarray, known: np.ndarray | None) -> int:
     """Return the number of the first row whose label is not known; -1 if all are."""
     if known is None or not len(labels):
         return -1
@@ -166,24 +386,14 @@ def check_known(labels: np.ndarray, known: np.ndarray | None) -> int:
     return int(strange[0]) if strange.size else -1
 
 
-def plain_labels(labels: Any) -> np.ndarray:
-    """Return labels as an array of numbers or of strings; objects become one or the other."""
-    labels = np.asarray(labels)
-    if labels.dtype.kind == "O":
-        kinds = {type(label) for label in labels}
-        if not all(issubclass(kind, str) for kind in kinds):
-            labels = np.array(labels.tolist())
-        else:
-            text = labels.astype(np.str_)
-            if any(a != b for a, b in zip(text, labels, strict=True)):
-                raise ValueError("y has labels that end in a NUL character")
-            labels = text
-    if labels.ndim != 1 or labels.dtype.kind not in "biufU":
-        raise TypeError(
-            f"y is of shape {labels.shape} and type {labels.dtype}; wanted one number or string "
-            "per row"
-        )
-    return labels
+def check_known(
+    labels: np.ndarray, known: np.ndarray | None, file: TextFile, where: Callable[[int], str]
+) -> None:
+    """Refuse labels that are not known; `where` gives the place of a row."""
+    row = first_unknown(labels, known)
+    if row >= 0 and known is not None:
+        reason = f"label {labels[row]!r} is not one of {known.tolist()}"
+        raise DataFileError(file.name, reason, where(row))
 
 
 def _is_text(kind: np.dtype) -> bool:

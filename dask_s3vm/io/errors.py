@@ -1,6 +1,9 @@
 """Errors about files; they name the file, and cross process borders unharmed."""
 
-__all__ = ["DataFileError", "ModelFileError", "SvmlightError", "TableError"]
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["DataFileError", "ModelFileError", "SvmlightError", "TableError", "told"]
 
 _WANTED = "label index:value ..."
 _SHOWN = 80
@@ -94,6 +97,35 @@ class ModelFileError(ValueError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+
+@contextmanager
+def told(
+    name: str,
+    broken: tuple[type[BaseException], ...],
+    reason: str = "",
+    kind: type[DataFileError] = DataFileError,
+) -> Iterator[None]:
+    """Say which file it was that could not be read.
+
+    Parameters
+    ----------
+    name : str
+        The file.
+    broken : tuple of exceptions
+        How reading a damaged file can end.
+    reason : str
+        What to say of it, before what the exception says.
+    kind : type
+        The error to raise.
+    """
+    try:
+        yield
+    except (DataFileError, FileNotFoundError):
+        raise
+    except broken as error:
+        shown = str(error) or type(error).__name__
+        raise kind(name, f"{reason}: {shown}" if reason else shown) from error
 
 
 def shorten(raw: bytes, length: int = _SHOWN) -> str:

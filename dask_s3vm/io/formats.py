@@ -9,12 +9,15 @@ import inspect
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.io.sources import UrlPath, is_hidden
+
+if TYPE_CHECKING:
+    from dask_s3vm.io.writing import Progress
 
 __all__ = [
     "FORMATS",
@@ -23,7 +26,6 @@ __all__ = [
     "options_of",
     "read_data",
     "reading_format",
-    "register",
     "write_data",
 ]
 
@@ -47,7 +49,7 @@ class Format:
         ``module:function``, called as ``reader(urlpath, **options)``; gives ``(X, y)``, with
         ``y`` None where there are no labels. Its keyword-only parameters are its options.
     writer : str or None
-        ``module:function``, called as ``writer(X, y, path, **options)``.
+        ``module:class`` of a `dask_s3vm.io.writing.RowFormat`.
     compressed : bool
         Whether ``.gz``, ``.bz2`` or ``.xz`` may stand behind the endings.
     """
@@ -72,7 +74,7 @@ class Format:
         return bool(self.ending(path))
 
     def load(self, role: str) -> Callable[..., Any]:
-        """Import and return the function for a role, ``"reader"`` or ``"writer"``."""
+        """Import and return what has a role, ``"reader"`` or ``"writer"``."""
         address = getattr(self, role)
         if address is None:
             able = sorted(form.name for form in FORMATS.values() if getattr(form, role))
@@ -82,84 +84,61 @@ class Format:
 
 
 #: All formats by name.
-FORMATS: dict[str, Format] = {}
-
-
-def register(form: Format) -> None:
-    """Add a format, or put another in the place of one with the same name."""
-    FORMATS[form.name] = form
-
-
-register(
-    Format(
-        "svmlight",
-        "svmlight / libsvm text",
-        (".svm", ".svmlight", ".libsvm", ".txt", ".dat"),
-        reader="dask_s3vm.io.svmlight:read_svmlight",
-        writer="dask_s3vm.io.writers:write_svmlight",
-        compressed=True,
+FORMATS: dict[str, Format] = {
+    form.name: form
+    for form in (
+        Format(
+            "svmlight",
+            "svmlight / libsvm text",
+            (".svm", ".svmlight", ".libsvm", ".txt", ".dat"),
+            reader="dask_s3vm.io.svmlight:read_svmlight",
+            writer="dask_s3vm.io.writers:SvmlightFormat",
+            compressed=True,
+        ),
+        Format(
+            "arrow",
+            "Arrow IPC / Feather with list columns",
+            (".arrow", ".feather", ".ipc"),
+            reader="dask_s3vm.io.arrow:read_arrow",
+            writer="dask_s3vm.io.writers:ArrowFormat",
+        ),
+        Format(
+            "parquet",
+            "Parquet with list columns",
+            (".parquet", ".pq"),
+            reader="dask_s3vm.io.arrow:read_parquet",
+            writer="dask_s3vm.io.writers:ParquetFormat",
+        ),
+        Format(
+            "npz",
+            "numpy archives, sparse or dense",
+            (".npz",),
+            reader="dask_s3vm.io.arrays:read_npz",
+            writer="dask_s3vm.io.writers:NpzFormat",
+        ),
+        Format(
+            "npy",
+            "dense numpy matrices, labels in a second file",
+            (".npy",),
+            reader="dask_s3vm.io.arrays:read_npy",
+            writer="dask_s3vm.io.writers:NpyFormat",
+        ),
+        Format(
+            "csv",
+            "csv tables with columns of numbers and of categories",
+            (".csv", ".csv.zst"),
+            reader="dask_s3vm.io.tables:read_table_data",
+            compressed=True,
+        ),
+        Format(
+            "table",
+            "Parquet and Arrow / Feather tables with plain columns",
+            reader="dask_s3vm.io.tables:read_table_data",
+        ),
+        Format("kdd99", "raw KDD Cup 1999 csv", reader="dask_s3vm.datasets._kdd99:read_kdd99_data"),
+        Format("rcv1", "LYRL2004 vectors of RCV1-v2", reader="dask_s3vm.datasets:read_rcv1"),
     )
-)
-register(
-    Format(
-        "arrow",
-        "Arrow IPC / Feather with list columns",
-        (".arrow", ".feather", ".ipc"),
-        reader="dask_s3vm.io.arrow:read_arrow",
-        writer="dask_s3vm.io.writers:write_arrow",
-    )
-)
-register(
-    Format(
-        "parquet",
-        "Parquet with list columns",
-        (".parquet", ".pq"),
-        reader="dask_s3vm.io.arrow:read_parquet",
-        writer="dask_s3vm.io.writers:write_parquet",
-    )
-)
-register(
-    Format(
-        "npz",
-        "numpy archives, sparse or dense",
-        (".npz",),
-        reader="dask_s3vm.io.npz:read_npz_data",
-        writer="dask_s3vm.io.writers:write_npz",
-    )
-)
-register(
-    Format(
-        "npy",
-        "dense numpy matrices, labels in a second file",
-        (".npy",),
-        reader="dask_s3vm.io.npy:read_npy",
-        writer="dask_s3vm.io.writers:write_npy",
-    )
-)
-
-
-register(
-    Format(
-        "csv",
-        "csv tables with columns of numbers and of categories",
-        (".csv", ".csv.zst"),
-        reader="dask_s3vm.io.tables:read_table_data",
-        compressed=True,
-    )
-)
-register(
-    Format(
-        "table",
-        "Parquet and Arrow / Feather tables with plain columns",
-        reader="dask_s3vm.io.tables:read_table_data",
-    )
-)
-register(
-    Format("kdd99", "raw KDD Cup 1999 csv", reader="dask_s3vm.datasets._kdd99:read_kdd99_data"),
-)
-register(
-    Format("rcv1", "LYRL2004 vectors of RCV1-v2", reader="dask_s3vm.datasets:read_rcv1"),
-)
+}
 
 
 def format_of(urlpath: UrlPath, format: str | None = None) -> Format:
@@ -249,32 +228,49 @@ def read_data(urlpath: UrlPath, *, format: str | None = None, **options: Any) ->
 
 @interruptible
 def write_data(
-    X: Any, y: Any, path: str | os.PathLike[str], *, format: str | None = None, **options: Any
+    X: Any,
+    y: Any,
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    overwrite: bool = False,
+    progress: "Progress | None" = None,
+    **options: Any,
 ) -> None:
-    """Write rows and labels, with the writer that fits the ending of a name.
+    """Write rows and labels, in the format that the ending of a name tells.
 
     Parameters
     ----------
     X : array of shape (n_rows, n_features)
         The rows: numpy, scipy.sparse, `sparse`, or a dask array with blocks of these.
     y : array of shape (n_rows,) or None
-        The labels, if there are any.
+        The labels, numbers or strings, if there are any.
     path : str or path
-        The file; or, with a slash at its end, a folder with one file per block.
+        Path or URL of the file; or, with a slash at its end, of a folder with one file per block.
     format : str, optional
         Name of the format, where the ending does not tell.
+    overwrite : bool
+        Whether to replace what is there.
+    progress : callable, optional
+        Called after each block with a line of text, blocks done and blocks in all.
     **options : object
-        Options of the writer.
+        Options of the format: those of its class in `dask_s3vm.io.writers`.
 
     Raises
     ------
-    ValueError
-        If the format is not known or cannot be written, or an option is not one of its writer.
+    FileExistsError
+        If the target exists.
+    ValueError, TypeError
+        If the format is not known or cannot be written, if an option is not one of its own, or if
+        it cannot hold these rows.
     """
-    form = format_of(os.fspath(path).rstrip("/"), format)
+    from dask_s3vm.io.writing import write_rows
+
+    url = os.fspath(path)
+    form = format_of(url.rstrip("/"), format)
     writer = form.load("writer")
     _check_options(form, writer, options, path)
-    writer(X, y, path, **options)
+    write_rows(X, y, url, writer(url.rstrip("/"), **options), overwrite, progress)
 
 
 def _paths(urlpath: UrlPath) -> list[str]:

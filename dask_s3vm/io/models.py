@@ -12,9 +12,8 @@ import numpy as np
 from dask.base import is_dask_collection
 
 import dask_s3vm
-from dask_s3vm.io.archive import open_arrays
+from dask_s3vm.io.archive import decode, encode, open_arrays
 from dask_s3vm.io.checksum import write_arrays
-from dask_s3vm.io.encoding import decode, encode
 from dask_s3vm.io.errors import ModelFileError
 from dask_s3vm.io.store import Url, replacing
 from dask_s3vm.parameters.methods import estimator_named
@@ -33,10 +32,10 @@ _LARGEST_HEADER = 16 << 20
 _LEFT_OUT = ("callbacks", "checkpoint", "verbose")
 _KERNEL_MAP = "kernel_map_"
 _ENCODER = "encoder_"
-#: Attributes that are objects: addresses of what makes plain data of them, and back.
+#: Attributes that are objects: functions of `features.plain` that make plain data of them and back.
 _OBJECTS: dict[str, tuple[str, str]] = {
-    _KERNEL_MAP: ("kernel_maps:plain_from_map", "kernel_maps:map_from_plain"),
-    _ENCODER: ("encoders:plain_from_encoder", "encoders:encoder_from_plain"),
+    _KERNEL_MAP: ("plain_from_map", "map_from_plain"),
+    _ENCODER: ("plain_from_encoder", "encoder_from_plain"),
 }
 
 #: All that a linear classifier predicts with.
@@ -154,9 +153,8 @@ def _loaded(
         raise ModelFileError(name, f"cannot be loaded as a model: {reason}") from error
 
 
-def _load(address: str) -> Callable[[Any], Any]:
-    module, function = address.split(":")
-    return getattr(importlib.import_module(f"dask_s3vm.io.{module}"), function)
+def _load(function: str) -> Callable[[Any], Any]:
+    return getattr(importlib.import_module("dask_s3vm.features.plain"), function)
 
 
 def save_weights_text(estimator: Any, path: Url) -> None:

@@ -1,36 +1,43 @@
-"""Text files behind fsspec, and whole lines out of byte ranges of them, also of compressed ones."""
+"""Text files behind fsspec, and whole rows out of byte ranges of them, also of compressed ones."""
 
 import lzma
 import os
+import shutil
 import tempfile
 import threading
 import zlib
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import dask
+import numpy as np
+import pyarrow as pa
 from fsspec.core import OpenFile, url_to_fs  # type: ignore[import-untyped]
 from fsspec.utils import infer_compression  # type: ignore[import-untyped]
 
-from dask_s3vm.io.errors import SvmlightError
+from dask_s3vm.io.errors import SvmlightError, told
 
 __all__ = [
     "TextFile",
     "UrlPath",
     "find_files",
+    "first_end",
     "is_hidden",
-    "line_start",
     "read_packed",
+    "row_ends",
     "split_evenly",
+    "whole_rows",
 ]
 
 UrlPath = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
-# A line that crosses the end of its range is read on in steps of this many bytes.
+# A row that crosses the end of its range is read on in steps of this many bytes.
 _STEP = 1 << 16
+#: A longer one is a quote that was never closed: reading on would bring in the whole file.
+LONGEST_ROW = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class TextFile:
     version : str
         Changes when the file is changed, as far as the file system can tell.
     labeled : bool
-        Whether rows of svmlight text begin with a label; see `labeled_lines`.
+        Whether rows of svmlight text begin with a label.
     """
 
     fs: Any
@@ -68,78 +75,88 @@ class TextFile:
         """Whether this machine's file system has the file."""
         return "file" in _protocols(self.fs)
 
-    def labeled_lines(self, lines: bytes) -> bytes:
-        """Return whole lines as they are, or with a label of 0 where they have none.
-
-        Without labels, as in files of SVMlin, every line is a row, also an empty one.
-        """
-        if self.labeled or not lines:
-            return lines
-        ended = lines.endswith(b"\n")
-        body = lines[:-1] if ended else lines
-        return b"0 " + body.replace(b"\n", b"\n0 ") + (b"\n" if ended else b"")
-
-    def starts_with_label(self) -> bool:
-        """Whether the first row begins with a label, rather than with an index:value pair."""
-        with self.decompressed() as stream:
-            while line := stream.readline(_STEP):
-                words = line.split(b"#", 1)[0].split(None, 1)
-                if words:
-                    return b":" not in words[0]
-        return True
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """Open the text, decompressed."""
+        if self.path.lower().endswith(".zst"):  # fsspec may not know it, Arrow does
+            with self.fs.open(self.path, "rb") as raw:
+                yield pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
+        else:
+            with OpenFile(self.fs, self.path, compression="infer") as stream:
+                yield stream
 
     @contextmanager
     def decompressed(self) -> Iterator[Any]:
         """Open the text; say which file it was that could not be read."""
-        try:
-            with OpenFile(self.fs, self.path, compression="infer") as stream:
-                yield stream
-        except FileNotFoundError:
-            raise
-        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-            raise SvmlightError(self.name, f"cannot be read: {error}") from error
+        broken = (OSError, EOFError, zlib.error, lzma.LZMAError)
+        with told(self.name, broken, "cannot be read", SvmlightError), self.opened() as stream:
+            yield stream
 
     def read_exactly(self, start: int, stop: int) -> bytes:
-        """Return the bytes from `start` up to `stop`."""
+        """Return the bytes from `start` up to `stop`; of a compressed file, all before is read."""
+        if self.size is None:
+            position, parts = 0, [b""]
+            with self.opened() as stream:
+                while position < stop and (chunk := stream.read(min(stop - position, 64 * _STEP))):
+                    parts.append(chunk[max(start - position, 0) :])
+                    position += len(chunk)
+            return b"".join(parts)
         with self.fs.open(self.path, "rb") as stream:
             stream.seek(start)
             return bytes(stream.read(stop - start))
 
-    def read_lines(self, start: int, stop: int) -> tuple[int, bytes]:
-        """Return the lines that start in a range, each of them to its end.
+    def read_piece(self, start: int, stop: int, pieces: int = 0) -> bytes:
+        """Return one of so many pieces; of a compressed file, see `read_packed`."""
+        if self.size is None:
+            return read_packed(self, start, stop, pieces)
+        return self.read_exactly(start, stop)
 
-        Neighboring ranges share no line and lose none, wherever their borders fall.
+    def read_rows(self, start: int, stop: int, quoted: bool | None) -> tuple[int, bytes]:
+        """Return the rows that start in a range, each of them to its end.
+
+        Neighboring ranges share no row and lose none, wherever their borders fall.
 
         Parameters
         ----------
         start, stop : int
             The range of bytes, without `stop` itself.
+        quoted : bool or None
+            Whether the range starts inside quotes; None if quotes mean nothing.
 
         Returns
         -------
         first : int
-            Where the first of the lines starts.
+            Where the first of the rows starts.
         text : bytes
-            The lines; empty if none starts in the range.
+            The rows; empty if none starts in the range.
         """
-        # The byte before the range tells whether a line starts right at its border.
+        # The byte before the range tells whether a row starts right at its border.
         base = max(start - 1, 0)
         with self.fs.open(self.path, "rb") as stream:
             stream.seek(base)
             text = bytes(stream.read(stop - base))
-            skipped = line_start(text, start - base)
+            inside, before = quoted, quoted
+            if quoted is not None:
+                inside = quoted ^ (text.count(b'"', start - base) % 2 == 1)
+                before = quoted ^ (text[: start - base] == b'"')
+            skipped = 0 if start == 0 else first_end(text, before)
             text = text[skipped:]
-            if text and not text.endswith(b"\n"):
-                text += _rest_of_line(stream)
+            if text and (inside or not text.endswith(b"\n")):
+                text += _rest_of_row(stream, inside)
         return base + skipped, text
 
-    def count_lines(self, stop: int) -> int:
-        """Return the number of line ends before byte `stop` of the decompressed text."""
+    def count_before(self, stop: int, what: bytes = b"\n", start: int = 0) -> int:
+        """Return how often a character, by default a line end, stands before byte `stop`.
+
+        Text is counted from `start` on, which must be 0 in a compressed file.
+        """
         count = 0
-        with self.decompressed() as stream:
-            while stop > 0 and (chunk := stream.read(min(stop, 64 * _STEP))):
-                count += chunk.count(b"\n")
-                stop -= len(chunk)
+        with self.opened() as stream:
+            if start:
+                stream.seek(start)
+            while start < stop and (chunk := stream.read(min(stop - start, 64 * _STEP))):
+                count += chunk.count(what)
+                start += len(chunk)
         return count
 
 
@@ -177,30 +194,10 @@ def find_files(
     return files
 
 
-def line_start(text: bytes, position: int) -> int:
-    """Return where the first line starts that starts at `position` or later."""
-    if position == 0:
-        return 0
-    end = text.find(b"\n", position - 1)
-    return len(text) if end < 0 else end + 1
-
-
 def split_evenly(size: int, blocksize: int) -> list[tuple[int, int]]:
     """Cut `size` bytes into ranges of about equal length, none longer than `blocksize`."""
     count = -(-size // blocksize)
     return [(size * i // count, size * (i + 1) // count) for i in range(count)]
-
-
-def _rest_of_line(stream: Any) -> bytes:
-    """Read on to the next line end (included) or to the end of the file."""
-    parts: list[bytes] = []
-    while chunk := stream.read(_STEP):
-        end = chunk.find(b"\n")
-        if end >= 0:
-            parts.append(chunk[: end + 1])
-            break
-        parts.append(chunk)
-    return b"".join(parts)
 
 
 def is_hidden(path: str) -> bool:
@@ -235,7 +232,7 @@ def _describe(fs: Any, path: str, url: str) -> TextFile:
     if info.get("type") == "other":
         raise ValueError(f"{url} is a pipe or a device, wanted a regular file")
     size = info.get("size")
-    if infer_compression(path) is not None:
+    if infer_compression(path) is not None or path.lower().endswith(".zst"):
         size = None
     return TextFile(fs, path, size, _version(fs, path))
 
@@ -251,56 +248,127 @@ def _protocols(fs: Any) -> tuple[str, ...]:
     return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
 
 
+# Rows of text -------------------------------------------------------------------------------------
+#
+# A row ends at a line end; where quotes mean something, at one before which their number is even
+# (a doubled quote inside a field counts two). `quoted` tells whether a text starts inside quotes;
+# it is None if they mean nothing.
+
+
+def row_ends(text: bytes, quoted: bool | None) -> np.ndarray:
+    """Return where the rows of a text end, their line ends included."""
+    array = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(array == ord("\n")) + 1
+    if quoted or (quoted is False and b'"' in text):
+        quotes = np.flatnonzero(array == ord('"'))
+        ends = ends[np.searchsorted(quotes, ends) % 2 == int(quoted)]
+    return ends
+
+
+def first_end(text: bytes, quoted: bool | None) -> int:
+    """Return where the first row of a text ends; its end if no row does."""
+    if quoted is None or (not quoted and b'"' not in text):
+        return text.find(b"\n") + 1 or len(text)
+    ends = row_ends(text, quoted)
+    return int(ends[0]) if len(ends) else len(text)
+
+
+def _last_end(text: bytes, quoted: bool | None) -> int:
+    """Return where the last whole row of a text ends; 0 if it holds none."""
+    if quoted is None or (not quoted and b'"' not in text):
+        return text.rfind(b"\n") + 1
+    ends = row_ends(text, quoted)
+    return int(ends[-1]) if len(ends) else 0
+
+
+def whole_rows(
+    chunks: Iterable[bytes], size: int, quoted: bool | None
+) -> Iterator[tuple[int, bytes]]:
+    """Cut a stream into whole rows of about `size` bytes together, and say where they start."""
+    start, held, length = 0, b"", 0
+    parts: list[bytes] = []
+    for chunk in chunks:
+        parts.append(chunk)
+        length += len(chunk)
+        if length < size:
+            continue
+        held, parts = b"".join([held, *parts]), []
+        stop = _last_end(held, quoted)
+        if stop:
+            yield start, held[:stop]
+            start, held = start + stop, held[stop:]
+        elif quoted is not None and len(held) > size + LONGEST_ROW:
+            break
+        length = len(held)
+    if held := b"".join([held, *parts]):
+        yield start, held
+
+
+def _rest_of_row(stream: Any, quoted: bool | None) -> bytes:
+    """Read on to the end of the row (included) or of the file."""
+    parts: list[bytes] = []
+    longest = float("inf") if quoted is None else LONGEST_ROW
+    while len(parts) * _STEP < longest and (chunk := stream.read(_STEP)):
+        ends = row_ends(chunk, quoted)
+        if len(ends):
+            parts.append(chunk[: int(ends[0])])
+            break
+        parts.append(chunk)
+        if quoted is not None:
+            quoted ^= chunk.count(b'"') % 2 == 1
+    return b"".join(parts)
+
+
 # The text of compressed files ---------------------------------------------------------------------
 #
 # A compressed file has no byte ranges: what stands before a piece must be decompressed to get at
 # it, and schedulers ask for pieces in an order of their own. So every process that reads a file
-# decompresses it once, into a temporary file without a name, only as far as it is needed, and takes
-# pieces out of that. The temporary file goes when all pieces have been read, when other files are
-# being read instead, or with the process.
-
-_MOST_OPEN = 4
-_PACKED_STEP = 1 << 20
-
-_spools: "OrderedDict[tuple[str, str], _Spool]" = OrderedDict()
-_lock = threading.Lock()
+# decompresses it once, into a temporary file without a name, and takes pieces out of that.
 
 
-class _Spool:
-    """The text of a compressed file, as far as it has been decompressed."""
+class _Unpacked:
+    """The text of a compressed file."""
 
     def __init__(self, file: TextFile) -> None:
-        self.lock = threading.Lock()
-        self.served: set[int] = set()
         self._file = file
-        self._open = ExitStack()
-        self._stream: Any = None
+        self._lock = threading.Lock()
+        self._served: set[int] = set()
         self._text: Any = None
-        self._size = 0
 
-    def read(self, start: int, stop: int) -> bytes:
-        """Return a piece; too short where the text ends early. The lock must be held."""
-        try:
+    def read(self, start: int, stop: int, pieces: int) -> bytes:
+        """Return a piece; too short where the text ends early."""
+        with self._lock:
             if self._text is None:
-                folder = dask.config.get("temporary-directory", None)
-                self._text = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
-                self._open.callback(self._text.close)
-                self._stream = self._open.enter_context(self._file.decompressed())
-            while self._size < stop and (chunk := self._stream.read(_PACKED_STEP)):
-                self._text.write(chunk)
-                self._size += len(chunk)
-            self._text.flush()
-            return os.pread(self._text.fileno(), stop - start, start)
+                self._text = self._unpack()
+            piece = os.pread(self._text.fileno(), stop - start, start)
+            self._served.add(start)
+            if len(self._served) == pieces:
+                self.close()
+            return piece
+
+    def _unpack(self) -> Any:
+        text = tempfile.TemporaryFile(dir=dask.config.get("temporary-directory", None))  # noqa: SIM115
+        try:
+            with self._file.decompressed() as stream:
+                shutil.copyfileobj(stream, text, 1 << 20)
+            text.flush()
         except BaseException:
-            self.close()
+            text.close()
             raise
+        return text
 
     def close(self) -> None:
-        """Let go of both files."""
-        self._open.close()
-        self._text = self._stream = None
-        self._size = 0
-        self.served.clear()
+        """Let go of the text."""
+        if self._text is not None:
+            self._text.close()
+        self._text = None
+        self._served.clear()
+
+    __del__ = close
+
+
+#: The files that were read last; the text of others goes when nobody is reading it.
+_unpacked = lru_cache(maxsize=4)(_Unpacked)
 
 
 def read_packed(file: TextFile, start: int, stop: int, pieces: int = 0) -> bytes:
@@ -320,19 +388,4 @@ def read_packed(file: TextFile, start: int, stop: int, pieces: int = 0) -> bytes
     bytes
         The text; too short if it ends before.
     """
-    key = (file.name, file.version)
-    with _lock:
-        spool = _spools.setdefault(key, _Spool(file))
-        _spools.move_to_end(key)
-        for other in list(_spools)[:-_MOST_OPEN]:
-            idle = _spools[other]
-            if idle.lock.acquire(blocking=False):  # else somebody is reading it
-                idle.close()
-                idle.lock.release()
-                del _spools[other]
-    with spool.lock:
-        text = spool.read(start, stop)
-        spool.served.add(start)
-        if len(spool.served) == pieces:
-            spool.close()
-    return text
+    return _unpacked(file).read(start, stop, pieces)

@@ -1,9 +1,9 @@
-"""svmlight text files as dask arrays of sparse blocks.
+"""svmlight text files as dask arrays of sparse blocks, and labels in a file of their own.
 
 A first pass over the files finds where the rows are, and whether each is in order.
 """
 
-from collections.abc import Iterator
+import os
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,17 +11,35 @@ import dask
 import dask.array as da
 import numpy as np
 from dask.base import tokenize
-from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
-from scipy.sparse import csr_array
 
-from dask_s3vm.io.blocks import as_block, check_known, check_options, sorted_labels
+from dask_s3vm.io.blocks import (
+    as_block,
+    check_options,
+    empty_block,
+    first_unknown,
+    lazy_pair,
+    sorted_labels,
+)
 from dask_s3vm.io.errors import SvmlightError
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.sources import TextFile, UrlPath, find_files, read_packed, split_evenly
-from dask_s3vm.io.svmlight_text import BadLineError, Summary, parse, parse_line, summarize
+from dask_s3vm.io.sources import (
+    TextFile,
+    UrlPath,
+    find_files,
+    split_evenly,
+    whole_rows,
+)
+from dask_s3vm.io.svmlight_text import (
+    BadLineError,
+    Summary,
+    parse,
+    parse_line,
+    summarize,
+    with_labels,
+)
 
-__all__ = ["SvmlightError", "read_svmlight"]
+__all__ = ["SvmlightError", "read_labels", "read_svmlight"]
 
 
 @dataclass(frozen=True)
@@ -116,7 +134,7 @@ def read_svmlight(
     files = find_files(urlpath, FORMATS["svmlight"].fits)
     if not isinstance(has_labels, bool) and has_labels != "auto":
         raise ValueError(f"has_labels is {has_labels!r}, wanted True, False or 'auto'")
-    labeled = files[0].starts_with_label() if has_labels == "auto" else has_labels
+    labeled = _starts_with_label(files[0]) if has_labels == "auto" else has_labels
     if not labeled:
         files = [replace(file, labeled=False) for file in files]
     pieces = _look_through(files, size, int(zero_based is False), dtype)
@@ -135,21 +153,20 @@ def read_svmlight(
     return X, y if labeled else None
 
 
+def _starts_with_label(file: TextFile) -> bool:
+    """Whether the first row begins with a label, rather than with an index:value pair."""
+    with file.decompressed() as stream:
+        while line := stream.readline(1 << 16):
+            words = line.split(b"#", 1)[0].split(None, 1)
+            if words:
+                return b":" not in words[0]
+    return True
+
+
 def _look_through(
     files: list[TextFile], blocksize: int, first_column: int, dtype: np.dtype
 ) -> list[list[_Piece]]:
     """Look through all files, in parallel on the user's scheduler.
-
-    Parameters
-    ----------
-    files : list of TextFile
-        The files.
-    blocksize : int
-        Bytes of text in one piece, at most (but for the end of its last line).
-    first_column : int
-        The smallest column number allowed, 0 or 1.
-    dtype : dtype
-        The type that values must fit.
 
     Returns
     -------
@@ -186,40 +203,28 @@ def _look(
     """Look through a range of a file, or through all of it in steps if ranges are impossible."""
     try:
         if file.size is not None:
-            start, text = file.read_lines(*span)
+            start, text = file.read_rows(*span, None)
             return [_look_at_lines(file, start, text, first_column, dtype)]
         with file.decompressed() as stream:
+            chunks = iter(lambda: stream.read(min(blocksize, 1 << 20)), b"")
             return [
                 _look_at_lines(file, start, text, first_column, dtype)
-                for start, text in _whole_lines(stream, blocksize)
+                for start, text in whole_rows(chunks, blocksize, None)
             ]
     except SvmlightError as error:
         return error
-
-
-def _whole_lines(stream: Any, size: int) -> Iterator[tuple[int, bytes]]:
-    """Cut a stream into whole lines of about `size` bytes together, and say where they start."""
-    start, text = 0, b""
-    while chunk := stream.read(size):
-        text += chunk
-        end = text.rfind(b"\n") + 1
-        if end and len(text) >= size:
-            yield start, text[:end]
-            start, text = start + end, text[end:]
-    if text:
-        yield start, text
 
 
 def _look_at_lines(
     file: TextFile, start: int, text: bytes, first_column: int, dtype: np.dtype
 ) -> _Piece:
     """Summarize whole lines, which begin at byte `start` of the file."""
-    lines = file.labeled_lines(text)
+    lines = text if file.labeled else with_labels(text)
     try:
         summary = summarize(lines, first_column, dtype)
     except BadLineError as error:
         # Line numbers cost a look at all text before, so they are counted for a mistake only.
-        line = file.count_lines(start) + lines.count(b"\n", 0, error.start) + 1
+        line = file.count_before(start) + lines.count(b"\n", 0, error.start) + 1
         wrong = lines[error.start :].split(b"\n", 1)[0]
         raise SvmlightError(file.name, error.reason, line, wrong[:200]) from None
     return _Piece(start, start + len(text), summary)
@@ -251,47 +256,26 @@ def _count_features(
 
 def _build_arrays(
     files: list[TextFile], pieces: list[list[_Piece]], form: _Format
-) -> tuple[da.Array, da.Array]:
+) -> tuple[da.Array, Any]:
     """Build the lazy arrays. X and y share one task per block, which parses its lines once."""
     described = [(file.name, file.version, file.size, file.labeled) for file in files]
-    token = tokenize(described, pieces, form.__dict__)
-    read, x_name, y_name = (
-        f"{part}-{token}" for part in ("parse-svmlight", "svmlight-X", "svmlight-y")
-    )
-    reading: dict[Any, Any] = {}
-    rows: list[int] = []
-    for file, group in zip(files, pieces, strict=True):
-        for piece in group:
-            reading[(read, len(rows))] = (_parse, file, piece, form, len(group))
-            rows.append(piece.summary.rows)
-    count = range(len(rows))
-    layers = {
-        read: reading,
-        x_name: {(x_name, i, 0): (_take, (read, i), 0) for i in count},
-        y_name: {(y_name, i): (_take, (read, i), 1) for i in count},
-    }
-    x_graph = HighLevelGraph({k: layers[k] for k in (read, x_name)}, {read: set(), x_name: {read}})
-    y_graph = HighLevelGraph({k: layers[k] for k in (read, y_name)}, {read: set(), y_name: {read}})
-    chunks = tuple(rows)
-    x_meta = as_block(csr_array((0, 0), dtype=form.dtype), form.block)
+    name = f"svmlight-{tokenize(described, pieces, form.__dict__)}"
+    tasks = [
+        (_parse, file, piece, form, len(group))
+        for file, group in zip(files, pieces, strict=True)
+        for piece in group
+    ]
+    rows = [piece.summary.rows for group in pieces for piece in group]
+    reading = {(name, i): task for i, task in enumerate(tasks)}
     y_meta = np.empty(0, dtype=np.int64 if form.integral else np.float64)
-    return (
-        da.Array(x_graph, x_name, chunks=(chunks, (form.n_features,)), meta=x_meta),
-        da.Array(y_graph, y_name, chunks=(chunks,), meta=y_meta),
-    )
-
-
-def _take(pair: tuple[Any, np.ndarray], which: int) -> Any:
-    return pair[which]
+    x_meta = empty_block(form.dtype, form.block)
+    return lazy_pair(name, reading, rows, form.n_features, x_meta, y_meta)
 
 
 def _parse(file: TextFile, piece: _Piece, form: _Format, pieces: int) -> tuple[Any, np.ndarray]:
     """Return rows and labels of one of so many pieces of a file."""
-    if file.size is None:
-        lines = read_packed(file, piece.start, piece.stop, pieces)
-    else:
-        lines = file.read_exactly(piece.start, piece.stop)
-    lines = file.labeled_lines(lines)
+    text = file.read_piece(piece.start, piece.stop, pieces)
+    lines = text if file.labeled else with_labels(text)
     try:
         matrix, labels = parse(
             lines, piece.summary, int(not form.zero_based), form.n_features, form.dtype
@@ -299,7 +283,7 @@ def _parse(file: TextFile, piece: _Piece, form: _Format, pieces: int) -> tuple[A
     except ValueError as error:
         reason = f"has changed since it was surveyed: {error}"
         raise SvmlightError(file.name, reason) from error
-    strange = check_known(labels, form.known)
+    strange = first_unknown(labels, form.known)
     if strange >= 0:
         _tell_of_label(file, piece, form, lines, strange)
     if form.integral:
@@ -317,6 +301,95 @@ def _tell_of_label(file: TextFile, piece: _Piece, form: _Format, lines: bytes, r
             continue
         if left == 0:
             reason = f"the label is not one of {form.known.tolist()}"
-            line_number = file.count_lines(piece.start) + number + 1
+            line_number = file.count_before(piece.start) + number + 1
             raise SvmlightError(file.name, reason, line_number, line[:200])
         left -= 1
+
+
+# Labels, as SVMlin has them -----------------------------------------------------------------------
+
+
+def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
+    """Read the labels of rows from a file.
+
+    Parameters
+    ----------
+    path : str or path
+        An ``.npy`` file with one number or text per row, or text with one label a line (also
+        ``.gz``, ``.bz2`` or ``.xz``). If the first line of a text is a number, all lines must be.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        int64 if all labels are whole numbers, else float64; text if they are words.
+
+    Raises
+    ------
+    ValueError
+        If a line is empty or not of the kind of the first, with its number; if labels are missing.
+    FileNotFoundError
+        If the file does not exist.
+    """
+    name = os.fspath(path)
+    (file,) = find_files(path)
+    with file.decompressed() as stream:
+        if name.lower().endswith(".npy"):
+            labels = _from_npy(stream, name)
+        else:
+            labels = _from_text(stream.read(), name)
+    if len(labels) == 0:
+        raise ValueError(f"{name} has no labels")
+    return labels
+
+
+def _from_npy(stream: Any, name: str) -> np.ndarray:
+    try:
+        labels = np.load(stream, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{name} cannot be read as labels: {error}") from None
+    if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "biufU":
+        what = f"type {labels.dtype} and shape {labels.shape}" if hasattr(labels, "dtype") else ""
+        raise ValueError(f"{name} holds {what or 'no array'}, wanted one number or text per row")
+    return _numbers(labels.astype(np.float64), name) if labels.dtype.kind in "biuf" else labels
+
+
+def _from_text(text: bytes, name: str) -> np.ndarray:
+    lines = text.replace(b"\r\n", b"\n").split(b"\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        return np.empty(0)
+    if _is_number(lines[0]):
+        # numpy reads all lines at once; only a file with a mistake is looked at line by line
+        try:
+            return _numbers(np.array(lines).astype(np.float64), name)
+        except ValueError:
+            _refuse(lines, name, _is_number, "a number, as the first line is")
+            raise
+    _refuse(lines, name, lambda line: bool(line.strip()), "a label")
+    try:
+        return np.array([line.strip().decode() for line in lines])
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name} is not text in UTF-8: {error}") from None
+
+
+def _is_number(line: bytes) -> bool:
+    try:
+        return bool(np.isfinite(float(line)))
+    except ValueError:
+        return False
+
+
+def _refuse(lines: list[bytes], name: str, is_good: Any, wanted: str) -> None:
+    for number, line in enumerate(lines, 1):
+        if not is_good(line):
+            shown = line[:40].decode(errors="replace")
+            raise ValueError(f"{name}, line {number}: got {shown!r}, wanted {wanted}")
+
+
+def _numbers(values: np.ndarray, name: str) -> np.ndarray:
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise ValueError(f"{name}: label {bad[0] + 1} is {values[bad[0]]}, wanted a finite number")
+    whole = np.equal(np.floor(values), values).all() and np.abs(values).max(initial=0) < 2**53
+    return values.astype(np.int64) if whole else values

@@ -1,66 +1,36 @@
 """The compiled parser of svmlight text, which runs without the GIL.
 
-Numbers are the nearest float64, exactly as Python's ``float()`` rounds them. Short ones take one
-exact operation on float64 (Clinger's fast path), others one product of integers (Lemire, "Number
-parsing at a gigabyte per second", 2021). What neither settles for certain is left to the caller.
+Short numbers take one operation on float64, which rounds once (Clinger's fast path). Longer ones
+are left open for the caller, who has Arrow round them.
 """
 
-import math
 from typing import Any
 
 import numpy as np
 
 from dask_s3vm.numerics.compiler import kernel
 
-__all__ = ["MOST_DIGITS", "largest_power", "read_lines", "read_number", "to_float"]
+__all__ = ["MOST_OPEN", "largest_power", "read_lines"]
 
 # So many decimal digits always fit an unsigned 64-bit word.
-MOST_DIGITS = 19
+_MOST_DIGITS = 19
 
 #: Positions in the array of counts: rows, entries, smallest and largest column number, whether all
 #: labels are whole numbers, numbers left open.
 ROWS, ENTRIES, LOW, HIGH, INTEGRAL, OPEN = range(6)
 NO_COLUMN = 2**62
 
-_FEW = 64
+#: Most numbers that are left open at a time.
+MOST_OPEN = 1 << 15
+
 _TEN = np.uint64(10)
 _POWERS = _TEN ** np.arange(16, dtype=np.uint64)
 _QUERY = np.frombuffer(b"qid:", dtype=np.uint8)
 
-# Below and above these powers, numbers of up to 19 digits are zero or infinite.
-_LOWEST, _HIGHEST = -342, 308
 # These powers of ten, and whole numbers up to this one, are float64 numbers themselves.
 _EXACT_POWER = 22
 _EXACT_WHOLE = np.uint64(2**53)
 _EXACT = np.array([float(10**power) for power in range(_EXACT_POWER + 1)])
-
-_ZERO, _ONE = np.uint64(0), np.uint64(1)
-_TOP = np.uint64(2**63)
-_FULL = np.uint64(2**64 - 1)
-_HALF_BITS, _HALF_MASK = np.uint64(32), np.uint64(2**32 - 1)
-# Bits of the product's upper word that are cut off; if all are set, its lower word matters.
-_CUT_BITS, _CUT_MASK = np.uint64(9), np.uint64(2**9 - 1)
-
-
-def _make_fives() -> np.ndarray:
-    """Return the leading 128 bits of the powers of five, as pairs of upper and lower word.
-
-    All are rounded down, but for those few negative powers whose inverse fits one word: these
-    are rounded up, as the proof of the method wants it.
-    """
-    fives = np.empty((_HIGHEST - _LOWEST + 1, 2), dtype=np.uint64)
-    for power in range(_LOWEST, _HIGHEST + 1):
-        five = 5 ** abs(power)
-        if power >= 0:
-            shift = 128 - five.bit_length()
-            bits = five << shift if shift >= 0 else five >> -shift
-        else:
-            bits = (1 << (five.bit_length() + 127)) // five + (power >= -27)
-        fives[power - _LOWEST] = divmod(bits, 2**64)
-    return fives
-
-
-_FIVES = _make_fives()
 
 
 def largest_power(dtype: np.dtype) -> int:
@@ -80,18 +50,18 @@ def read_lines(
     limit: int,
     keep: bool,
     counts: Any,
+    pending: Any,
     labels: Any,
     indptr: Any,
     indices: Any,
     data: Any,
-) -> tuple[int, Any]:
+) -> int:
     """Read lines from `pos` on; return the start of the first line not understood, or the end.
 
     With `keep` they are written into the arrays; lines that do not fit these count as not
-    understood. The second result is the list of numbers left open, which is as long as
-    ``counts[OPEN]`` says.
+    understood. So does a line whose numbers do not fit `pending`, the list of ``counts[OPEN]``
+    numbers left open: start, stop, and slot (-1 - row for a label).
     """
-    pending = np.empty((_FEW, 3), dtype=np.int64)
     counts[OPEN] = 0
     while pos < text.size:
         line = pos
@@ -103,38 +73,42 @@ def read_lines(
         first_slot, whole, start = slot, counts[INTEGRAL], pos
         pos, negative, mantissa, digits, scale = read_number(text, pos)
         if pos < 0 or not _is_word_over(text, pos) or digits + scale > _LABEL_POWER:
-            return line, pending
+            return line
         if keep:
             if row == labels.size:
-                return line, pending
+                return line
             sure, number = _to_number(negative, mantissa, digits, scale)
             labels[row] = number
             if not sure:
-                pending = _leave_open(pending, left, start, pos, -1 - row)
+                if left == len(pending):
+                    return line
+                pending[left] = start, pos, -1 - row
                 left += 1
         elif whole:
             # With 15 digits at most, a float64 is whole exactly if its decimal number is.
             if digits > 15 or scale < -15 or scale > 0:
-                return line, pending
+                return line
             whole = np.int64(mantissa % _POWERS[-scale] == 0)
         low, previous = NO_COLUMN, first_column - 1
         pos = _skip_query(text, _skip_blanks(text, pos))
         while not _is_line_over(text, pos):
             pos, column = _read_column(text, pos)
             if pos < 0 or column <= previous or column >= end_column:
-                return line, pending
+                return line
             start = pos
             pos, negative, mantissa, digits, scale = read_number(text, pos)
             if pos < 0 or not _is_word_over(text, pos) or digits + scale > limit:
-                return line, pending
+                return line
             if keep:
                 if slot == data.size:
-                    return line, pending
+                    return line
                 sure, number = _to_number(negative, mantissa, digits, scale)
                 indices[slot] = column - first_column
                 data[slot] = number
                 if not sure:
-                    pending = _leave_open(pending, left, start, pos, slot)
+                    if left == len(pending):
+                        return line
+                    pending[left] = start, pos, slot
                     left += 1
             elif slot == first_slot:
                 low = column
@@ -150,27 +124,18 @@ def read_lines(
         counts[ROWS], counts[ENTRIES], counts[OPEN] = row + 1, slot, left
         counts[INTEGRAL] = whole
         pos = _skip_line(text, pos)
-    return pos, pending
+    return pos
 
 
 @kernel
 def _to_number(negative: bool, mantissa: Any, digits: int, scale: int) -> tuple[bool, float]:
-    """Return whether a number is settled, and itself."""
-    if digits > MOST_DIGITS:
+    """Return whether a number is settled, and ``mantissa * 10**scale``, rounded once."""
+    if digits > _MOST_DIGITS or mantissa > _EXACT_WHOLE or abs(scale) > _EXACT_POWER:
         return False, 0.0
-    sure, number = to_float(mantissa, scale)
-    return sure, -number if negative else number
-
-
-@kernel
-def _leave_open(pending: Any, count: int, start: int, stop: int, slot: int) -> Any:
-    """Append to the list of numbers left open; return the list, a longer one if it was full."""
-    if count == len(pending):
-        longer = np.empty((2 * count, 3), dtype=np.int64)
-        longer[:count] = pending
-        pending = longer
-    pending[count] = start, stop, slot
-    return pending
+    # Both are float64 numbers, so only the one operation rounds.
+    number = np.float64(mantissa)
+    number = number / _EXACT[-scale] if scale < 0 else number * _EXACT[scale]
+    return True, -number if negative else number
 
 
 @kernel
@@ -256,7 +221,7 @@ def read_number(text: Any, pos: int) -> tuple[int, bool, Any, int, int]:
     negative : bool
         Whether there is a minus sign.
     mantissa : uint64
-        The digits as a whole number; of more than `MOST_DIGITS` only the first ones.
+        The digits as a whole number; of more than `_MOST_DIGITS` only the first ones.
     digits : int
         How many digits there are, without leading zeros.
     scale : int
@@ -288,7 +253,7 @@ def _read_digits(text: Any, pos: int, mantissa: Any, digits: int) -> tuple[int, 
         while pos < text.size and text[pos] == 48:
             pos += 1
     while pos < text.size and _is_digit(text, pos):
-        if digits < MOST_DIGITS:  # more would overflow
+        if digits < _MOST_DIGITS:  # more would overflow
             mantissa = mantissa * _TEN + np.uint64(_digit(text, pos))
         digits += 1
         pos += 1
@@ -321,75 +286,3 @@ def _is_digit(text: Any, pos: int) -> bool:
 def _digit(text: Any, pos: int) -> Any:
     # A signed word: numba would turn a mix of signed and unsigned ones into a float.
     return np.int64(text[pos]) - 48
-
-
-@kernel
-def to_float(mantissa: Any, scale: int) -> tuple[bool, float]:
-    """Return ``mantissa * 10**scale``, rounded once.
-
-    Parameters
-    ----------
-    mantissa : uint64
-        All digits of the number.
-    scale : int
-        The power of ten.
-
-    Returns
-    -------
-    sure : bool
-        Whether the number is settled. Those that are not are rare: below or above the range of
-        normal numbers, or too near to the middle of two of them.
-    number : float
-        The number, if it is settled.
-    """
-    if mantissa == _ZERO:
-        return True, 0.0
-    if mantissa <= _EXACT_WHOLE and -_EXACT_POWER <= scale <= _EXACT_POWER:
-        # Both are float64 numbers, so only the one operation rounds.
-        if scale < 0:
-            return True, np.float64(mantissa) / _EXACT[-scale]
-        return True, np.float64(mantissa) * _EXACT[scale]
-    if scale < _LOWEST or scale > _HIGHEST:
-        return False, 0.0
-    return _round_product(mantissa, scale)
-
-
-@kernel
-def _round_product(mantissa: Any, scale: int) -> tuple[bool, float]:
-    """Do it by a product of 64 bits and the leading bits of a power of five."""
-    # The binary exponent of 10**scale: log2(10) is 217706 / 65536 closely enough.
-    exponent = ((217706 * scale) >> 16) + 63
-    while mantissa < _TOP:
-        mantissa <<= _ONE
-        exponent -= 1
-    high, low = _multiply(mantissa, _FIVES[scale - _LOWEST, 0])
-    if high & _CUT_MASK == _CUT_MASK:
-        more, _ = _multiply(mantissa, _FIVES[scale - _LOWEST, 1])
-        low += more
-        if low < more:
-            high += _ONE
-    if low == _FULL and not -27 <= scale <= 55:
-        return False, 0.0
-    top = high >> np.uint64(63)
-    shift = top + _CUT_BITS
-    bits = high >> shift
-    exponent += int(top) - 52
-    # `bits` has 54 bits, the last one to round by. Exactly in the middle of two numbers, the
-    # even one is wanted; with these powers only can the product be exact.
-    if low <= _ONE and -4 <= scale <= 23 and bits & np.uint64(3) == _ONE and bits << shift == high:
-        bits -= _ONE
-    bits = (bits + (bits & _ONE)) >> _ONE
-    if exponent < -1022 - 52 or exponent > 1022 - 52:
-        return False, 0.0
-    return True, math.ldexp(np.float64(bits), exponent)
-
-
-@kernel
-def _multiply(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return upper and lower word of the product of two unsigned 64-bit words."""
-    a_high, a_low = a >> _HALF_BITS, a & _HALF_MASK
-    b_high, b_low = b >> _HALF_BITS, b & _HALF_MASK
-    # None of these sums overflows: (2**32 - 1)**2 + 2 * (2**32 - 1) is the largest word.
-    middle = a_high * b_low + (a_low * b_low >> _HALF_BITS)
-    other = a_low * b_high + (middle & _HALF_MASK)
-    return a_high * b_high + (middle >> _HALF_BITS) + (other >> _HALF_BITS), a * b

@@ -2,14 +2,15 @@
 
 The compiled parser (`svmlight_parser`) first counts rows and entries, then writes them into arrays
 of the right size. It reads the lines that it fully understands. Any other line goes to
-`parse_line`, which knows every rule of the format, and says which one a line breaks. Single numbers
-that cannot be rounded for certain are left to Python's ``float()``.
+`parse_line`, which knows every rule of the format, and says which one a line breaks. Arrow rounds
+the numbers that are too long for the compiled parser: to the nearest float64, as ``float()`` does.
 """
 
 import re
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 from scipy.sparse import csr_array
 
 from dask_s3vm.io.errors import shorten
@@ -18,6 +19,7 @@ from dask_s3vm.io.svmlight_parser import (
     HIGH,
     INTEGRAL,
     LOW,
+    MOST_OPEN,
     NO_COLUMN,
     OPEN,
     ROWS,
@@ -25,7 +27,15 @@ from dask_s3vm.io.svmlight_parser import (
     read_lines,
 )
 
-__all__ = ["LARGEST_COLUMN", "BadLineError", "Summary", "parse", "parse_line", "summarize"]
+__all__ = [
+    "LARGEST_COLUMN",
+    "BadLineError",
+    "Summary",
+    "parse",
+    "parse_line",
+    "summarize",
+    "with_labels",
+]
 
 # So that column numbers fit an unsigned 32-bit word, with one to spare.
 LARGEST_COLUMN = 2**32 - 2
@@ -44,6 +54,18 @@ class BadLineError(ValueError):
 
     def __str__(self) -> str:
         return self.reason
+
+
+def with_labels(lines: bytes) -> bytes:
+    """Return whole lines without labels, as in files of SVMlin, with a label of 0 each.
+
+    Every line is a row, also an empty one.
+    """
+    if not lines:
+        return lines
+    ended = lines.endswith(b"\n")
+    body = lines[:-1] if ended else lines
+    return b"0 " + body.replace(b"\n", b"\n0 ") + (b"\n" if ended else b"")
 
 
 @dataclass(frozen=True)
@@ -160,15 +182,18 @@ class _Room:
         limit = largest_power(self.data.dtype)
         # Numbers of columns count from 0 in the arrays, and as written when they are counted.
         end = self._n_features + (first_column if keep else 0)
+        pending = np.empty((MOST_OPEN if keep else 0, 3), dtype=np.int64)
         position = 0
         while True:
-            position, pending = read_lines(
-                array, position, first_column, end, limit, keep, self.counts,
+            position = read_lines(
+                array, position, first_column, end, limit, keep, self.counts, pending,
                 self.labels, self.indptr, self.indices, self.data,
             )  # fmt: skip
-            self._settle(text, pending[: self.counts[OPEN]])
+            is_open = self._settle(text, pending[: self.counts[OPEN]])
             if position == len(text):
                 break
+            if is_open:  # there may have been no room for more
+                continue
             stop = text.find(b"\n", position) + 1 or len(text)
             try:
                 row = parse_line(text[position:stop], first_column, self.data.dtype)
@@ -182,13 +207,19 @@ class _Room:
             and int(self.counts[ENTRIES]) == len(self.data)
         )
 
-    def _settle(self, text: bytes, pending: np.ndarray) -> None:
-        """Fill in numbers that were left open: start, stop and slot (-1 - row for a label)."""
-        for start, stop, slot in pending.tolist():
-            if slot < 0:
-                self.labels[-1 - slot] = float(text[start:stop])
-            else:
-                self.data[slot] = float(text[start:stop])
+    def _settle(self, text: bytes, pending: np.ndarray) -> bool:
+        """Fill in numbers that were left open; tell whether there were any."""
+        if not len(pending):
+            return False
+        # every other word is what stands between two numbers
+        edges = np.ascontiguousarray(pending[:, :2]).ravel()
+        buffers = [None, pa.py_buffer(edges), pa.py_buffer(text)]
+        words = pa.Array.from_buffers(pa.large_string(), len(edges) - 1, buffers)
+        own = words.take(pa.array(np.arange(0, len(edges), 2)))
+        numbers, slots = own.cast(pa.float64()).to_numpy(), pending[:, 2]
+        self.labels[-1 - slots[slots < 0]] = numbers[slots < 0]
+        self.data[slots[slots >= 0]] = numbers[slots >= 0]
+        return True
 
     def _add_row(
         self, first_column: int, keep: bool, label: float, columns: list[int], values: list[float]

@@ -1,16 +1,13 @@
 """Files of csv text, cut into pieces of whole rows; ``pyarrow.csv`` reads their fields.
 
-A row ends at a line end before which the number of quotes is even (a doubled quote inside a field
-counts two). So a range of bytes can be cut into rows if the number of quotes before it is known.
-Plain files are read in ranges; compressed ones as a stream, of which never more than some blocks
-are held.
+A range of bytes can be cut into rows if the number of quotes before it is known. Plain files are
+read in ranges; compressed ones are looked through as a stream.
 """
 
 import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +15,17 @@ import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from fsspec.core import OpenFile  # type: ignore[import-untyped]
 
 from dask_s3vm.features.table_columns import CellError, numbers_of, whole
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.sources import TextFile, split_evenly
+from dask_s3vm.io.sources import (
+    LONGEST_ROW,
+    TextFile,
+    first_end,
+    row_ends,
+    split_evenly,
+    whole_rows,
+)
 from dask_s3vm.io.table_files import (
     BROKEN,
     WORDS,
@@ -36,8 +39,6 @@ from dask_s3vm.io.table_files import (
 __all__ = ["CsvFile", "Dialect", "read_fields", "read_first_row"]
 
 _STEP = 1 << 20
-# A longer row is a quote that was never closed: reading on would bring in the whole file.
-_LONGEST_ROW = 1 << 26
 _QUOTE, _FEED, _RETURN = b'"\n\r'
 # What Arrow says about a row with another number of fields.
 _WRONG_COUNT = re.compile(
@@ -91,23 +92,18 @@ class CsvFile(TableFile):
 
     @property
     def _packed(self) -> bool:
-        return self.file.size is None or self.file.path.lower().endswith(".zst")
-
-    @property
-    def joined(self) -> int:
-        """Of a compressed file, which is read from its start each time, more than one."""
-        return 8 if self._packed else 1
+        return self.file.size is None
 
     def spans(self, blocksize: int) -> list[Any]:
         """Return ranges of bytes, and whether each starts inside quotes; one for a compressed file.
 
         Costs: the file is read once, to count quotes.
         """
-        if self._packed or self.file.size is None:
+        if self.file.size is None:
             return [blocksize]
         ranges = split_evenly(self.file.size, blocksize)
-        count = dask.delayed(self._count_quotes, pure=False)
-        counts = compute_now([count(*span) for span in ranges])
+        count = dask.delayed(self.file.count_before, pure=False)
+        counts = compute_now([count(stop, b'"', start) for start, stop in ranges])
         before = np.cumsum([0, *counts])[:-1] % 2 == 1
         return [(*span, bool(inside)) for span, inside in zip(ranges, before, strict=True)]
 
@@ -115,7 +111,7 @@ class CsvFile(TableFile):
         self, span: Any, columns: Sequence[str], types: Types, most: int
     ) -> Iterator[tuple[Span, pa.Table]]:
         """Yield whole rows of a range, or of the whole file in steps if it is compressed."""
-        texts = self._stream(span) if isinstance(span, int) else [self._rows_in_range(*span)]
+        texts = self._stream(span) if isinstance(span, int) else [self.file.read_rows(*span)]
         for start, text in texts:
             if start < self.skip:
                 text, start = text[self.skip - start :], self.skip
@@ -123,109 +119,56 @@ class CsvFile(TableFile):
             yield where, self._parse(where, text, columns, types, most)
 
     def read(
-        self, spans: Sequence[Span], columns: Sequence[str], types: Types, most: int
+        self,
+        spans: Sequence[Span],
+        columns: Sequence[str],
+        types: Types,
+        most: int,
+        pieces: int = 0,
     ) -> Iterator[pa.Table]:
         """Yield the rows of ranges of bytes."""
-        for span, text in zip(spans, self._texts(spans), strict=True):
+        for span in spans:
+            with self.told():
+                text = self.file.read_piece(*span, pieces)
             yield self._parse(span, text, columns, types, most)
 
     def error(self, span: Span, cell: CellError) -> TableError:
         """Return the error of a cell, with its line and the text of it."""
-        (text,) = self._texts([span])
-        return self._error_at(span[0] + int(_row_starts(text)[cell.row]), told_cell(cell))
+        with self.told():
+            starts = _row_starts(self.file.read_exactly(*span))
+        return self._error_at(span[0] + int(starts[cell.row]), told_cell(cell))
 
     def _error_at(self, offset: int, reason: str) -> TableError:
         """Return an error with the line of a byte; what is before is read again."""
-        line, tail, position = 1, b"", 0
-        with self._open() as stream:
-            while position < offset and (chunk := stream.read(min(_STEP, offset - position))):
-                line += chunk.count(b"\n")
-                position += len(chunk)
-                tail = (tail + chunk)[-200:]
-            more = stream.read(400)
+        first = max(offset - 200, 0)
+        with self.told():
+            shown = self.file.read_exactly(first, offset + 400)
+            line = self.file.count_before(offset) + 1
+        tail, more = shown[: offset - first], shown[offset - first :]
         shown = tail.rpartition(b"\n")[2] + more.partition(b"\n")[0]
         return TableError(self.name, reason, line, shown[:400])
 
     # Text of the file: whole rows
 
-    @contextmanager
-    def _open(self) -> Iterator[Any]:
-        if self.file.path.lower().endswith(".zst"):  # fsspec may not know it, Arrow does
-            with self.file.fs.open(self.file.path, "rb") as raw:
-                yield pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
-            return
-        with OpenFile(self.file.fs, self.file.path, compression="infer") as stream:
-            yield stream
-
-    def _count_quotes(self, start: int, stop: int) -> int:
-        count = 0
-        with self.file.fs.open(self.file.path, "rb") as stream:
-            stream.seek(start)
-            while start < stop and (chunk := stream.read(min(_STEP, stop - start))):
-                count += chunk.count(b'"')
-                start += len(chunk)
-        return count
-
-    def _rows_in_range(self, start: int, stop: int, quoted: bool) -> tuple[int, bytes]:
-        """Return the rows that start in a range, each to its end, and where the first starts."""
-        base = max(start - 1, 0)
-        with self.file.fs.open(self.file.path, "rb") as stream:
-            stream.seek(base)
-            text = bytes(stream.read(stop - base))
-            inside = quoted ^ (text.count(b'"', start - base) % 2 == 1)
-            # the byte before the range tells whether a row starts right at its border
-            before = quoted ^ (text[: start - base] == b'"')
-            skipped = 0 if start == 0 else _first_end(text, before)
-            text = text[skipped:]
-            if text and (inside or not text.endswith(b"\n")):
-                text += _rest_of_row(stream, inside)
-        return base + skipped, text
-
     def _stream(self, blocksize: int) -> Iterator[tuple[int, bytes]]:
         """Yield whole rows of a compressed file, about `blocksize` bytes at a time."""
-        position, held, lines = 0, b"", 0
-        parts: list[bytes] = []
-        size = 0
+        lines = 0
+
+        def chunks(stream: Any) -> Iterator[bytes]:
+            nonlocal lines
+            while chunk := stream.read(min(blocksize, _STEP)):
+                lines += chunk.count(b"\n")
+                yield chunk
+
         try:
-            with self._open() as stream:
-                while chunk := stream.read(min(blocksize, _STEP)):
-                    parts.append(chunk)
-                    size += len(chunk)
-                    lines += chunk.count(b"\n")
-                    if len(held) + size < blocksize:
-                        continue
-                    held = b"".join([held, *parts])
-                    parts, size = [], 0
-                    if stop := _last_end(held):
-                        yield position, held[:stop]
-                        position, held = position + stop, held[stop:]
-                    elif len(held) > blocksize + _LONGEST_ROW:
-                        break
-        except FileNotFoundError:
+            with self.file.opened() as stream:
+                yield from whole_rows(chunks(stream), blocksize, False)
+        except (TableError, FileNotFoundError):
             raise
         except BROKEN as error:
             told = str(error) or type(error).__name__
             reason = f"is damaged or cut short after line {lines}: {told}"
             raise TableError(self.name, reason) from error
-        if held := b"".join([held, *parts]):
-            yield position, held
-
-    def _texts(self, spans: Sequence[Span]) -> Iterator[bytes]:
-        """Yield the text of ranges of bytes, in rising order."""
-        if not self._packed:
-            for span in spans:
-                yield self.file.read_exactly(*span)
-            return
-        position = 0
-        with self.told(), self._open() as stream:
-            for start, stop in spans:
-                while position < start and (chunk := stream.read(min(_STEP, start - position))):
-                    position += len(chunk)
-                parts: list[bytes] = []
-                while position < stop and (chunk := stream.read(stop - position)):
-                    parts.append(chunk)
-                    position += len(chunk)
-                yield b"".join(parts)
 
     # Text to columns
 
@@ -314,8 +257,8 @@ def read_first_row(file: TextFile) -> tuple[bytes, int]:
     """Return the first row of a csv file that is not empty, and where it starts."""
     csv_file = CsvFile(file, (), (), (), 0, Dialect())
     head = b""
-    with csv_file.told(), csv_file._open() as stream:
-        while len(head) < _LONGEST_ROW and _first_end(head.lstrip(b"\r\n"), False) == len(
+    with csv_file.told(), file.opened() as stream:
+        while len(head) < LONGEST_ROW and first_end(head.lstrip(b"\r\n"), False) == len(
             head.lstrip(b"\r\n")
         ):
             chunk = stream.read(1 << 16)
@@ -324,7 +267,7 @@ def read_first_row(file: TextFile) -> tuple[bytes, int]:
             head += bytes(chunk)
     start = len(_MARK) if head.startswith(_MARK) else 0
     start += len(head[start:]) - len(head[start:].lstrip(b"\r\n"))
-    stop = _first_end(head[start:], False)
+    stop = first_end(head[start:], False)
     if stop == 0:
         raise TableError(file.name, "has no data rows")
     return head[start : start + stop], start
@@ -389,52 +332,13 @@ def _check_quotes(text: bytes, delimiter: str) -> None:
         raise _BadTextError(int(quotes[-1]), "has a quoted field that does not end")
 
 
-def _row_ends(text: bytes, quoted: bool) -> np.ndarray:
-    """Return where the rows of a text end, their line ends included."""
-    array = np.frombuffer(text, np.uint8)
-    ends = np.flatnonzero(array == _FEED) + 1
-    if quoted or b'"' in text:
-        quotes = np.flatnonzero(array == _QUOTE)
-        ends = ends[np.searchsorted(quotes, ends) % 2 == int(quoted)]
-    return ends
-
-
 def _row_starts(text: bytes) -> np.ndarray:
     """Return where the rows of a text start; lines without anything in them are none.
 
     To Arrow, a return ends a row even if no line feed follows.
     """
-    ends = _row_ends(text.replace(b"\r", b"\n"), False)
+    ends = row_ends(text.replace(b"\r", b"\n"), False)
     starts = np.concatenate([[0], ends])
     stops = np.append(ends, len(text))
     filled = [bool(text[a:b].strip(b"\r\n")) for a, b in zip(starts, stops, strict=True)]
     return starts[filled]
-
-
-def _first_end(text: bytes, quoted: bool) -> int:
-    """Return where the first row of a text ends; its end if no row does."""
-    if not quoted and b'"' not in text:
-        return text.find(b"\n") + 1 or len(text)
-    ends = _row_ends(text, quoted)
-    return int(ends[0]) if len(ends) else len(text)
-
-
-def _last_end(text: bytes) -> int:
-    """Return where the last whole row of a text ends; 0 if it holds none."""
-    if b'"' not in text:
-        return text.rfind(b"\n") + 1
-    ends = _row_ends(text, False)
-    return int(ends[-1]) if len(ends) else 0
-
-
-def _rest_of_row(stream: Any, quoted: bool) -> bytes:
-    """Read on to the end of the row (included) or of the file."""
-    parts: list[bytes] = []
-    while len(parts) << 16 < _LONGEST_ROW and (chunk := stream.read(1 << 16)):
-        ends = _row_ends(chunk, quoted)
-        if len(ends):
-            parts.append(chunk[: int(ends[0])])
-            break
-        parts.append(chunk)
-        quoted ^= chunk.count(b'"') % 2 == 1
-    return b"".join(parts)

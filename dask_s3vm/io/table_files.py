@@ -1,36 +1,40 @@
 """Files of tables, cut into pieces that are read one by one: Parquet and Arrow IPC.
 
 A `TableFile` knows its columns, its pieces, and how to read one as an Arrow table. `table_csv` has
-the csv files.
+the csv files. `batch_files` reads footers and batches, for rows in columns of lists (`arrow`) too.
 """
 
+import io
 import lzma
+import mmap
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import dask
 import dask.threaded
+import numpy as np
 import pyarrow as pa
-import pyarrow.ipc
-import pyarrow.parquet
+from pyarrow import ipc, parquet
 
 from dask_s3vm.engine.computing import current_client
 from dask_s3vm.features.table_columns import CellError
-from dask_s3vm.io.errors import TableError
+from dask_s3vm.io.checksum import CHECKED, Table, read_table
+from dask_s3vm.io.errors import TableError, told
 from dask_s3vm.io.sources import TextFile
 
 __all__ = [
     "BROKEN",
     "WORDS",
-    "ArrowFile",
-    "ParquetFile",
+    "BatchFile",
     "Span",
     "TableFile",
     "Types",
+    "batch_files",
     "compute_now",
+    "release_pages",
     "told_cell",
 ]
 
@@ -41,10 +45,14 @@ Types = Mapping[str, pa.DataType]
 #: Words, each stored once.
 WORDS = pa.dictionary(pa.int32(), pa.string())
 #: How reading a damaged file can end.
-BROKEN = (pa.ArrowException, OSError, EOFError, zlib.error, lzma.LZMAError)
+BROKEN = (
+    pa.ArrowException, OSError, EOFError, zlib.error, lzma.LZMAError, ValueError, LookupError,
+)  # fmt: skip
 
 #: Rows of an IPC file that one task reads, at least.
 _BATCH_ROWS = 1 << 16
+#: How an IPC file begins.
+_IPC_HEAD = b"ARROW1\0\0"
 
 
 @dataclass(frozen=True)
@@ -81,33 +89,24 @@ class TableFile:
         yield span, next(self.read([span], columns, types, most))
 
     def read(
-        self, spans: Sequence[Span], columns: Sequence[str], types: Types, most: int
+        self,
+        spans: Sequence[Span],
+        columns: Sequence[str],
+        types: Types,
+        most: int,
+        pieces: int = 0,
     ) -> Iterator[pa.Table]:
-        """Yield the columns of pieces that `tables` gave, in their order."""
-        for span in spans:
-            with self.told():
-                table = self._read(span, [c for c in columns if c not in dict(self.partition)])
-            yield self._whole(table, columns)
+        """Yield the columns of pieces that `tables` gave, of so many in all if that is known."""
+        raise NotImplementedError
 
     def error(self, span: Span, cell: CellError) -> TableError:
         """Return the error of a cell of a piece, with its place in the file."""
-        return TableError(self.name, f"row {self._row(span, cell.row)}, {told_cell(cell)}")
-
-    @property
-    def joined(self) -> int:
-        """How many pieces one task had better read."""
-        return 1
+        raise NotImplementedError
 
     @property
     def types(self) -> dict[str, pa.DataType] | None:
         """Types of the columns, if the file has them."""
         return None
-
-    def _read(self, span: Span, columns: list[str]) -> pa.Table:
-        raise NotImplementedError
-
-    def _row(self, span: Span, row: int) -> int:
-        raise NotImplementedError
 
     def _whole(self, table: pa.Table, columns: Sequence[str]) -> pa.Table:
         """Add the columns of the folders, and put all in order."""
@@ -116,36 +115,44 @@ class TableFile:
                 table = table.append_column(name, pa.repeat(pa.scalar(value), table.num_rows))
         return table.select(list(columns))
 
-    @contextmanager
-    def told(self) -> Iterator[None]:
+    def told(self) -> AbstractContextManager[None]:
         """Say which file it was that could not be read."""
-        try:
-            yield
-        except (TableError, FileNotFoundError):
-            raise
-        except (*BROKEN, ValueError, KeyError) as error:
-            raise TableError(
-                self.name, f"is damaged or cut short: {str(error) or type(error).__name__}"
-            ) from error
-
-
-# Parquet and Arrow ----------------------------------------------------------------------------
+        return told(self.name, BROKEN, "is damaged or cut short", TableError)
 
 
 @dataclass(frozen=True)
-class _TypedFile(TableFile):
-    """A file that knows the types of its columns, and its rows.
+class BatchFile(TableFile):
+    """An Arrow IPC (Feather) or Parquet file; its pieces are some record batches, or a row group.
 
     Attributes
     ----------
+    format : {"arrow", "parquet"}
+        What it is.
     schema : pyarrow.Schema
         Types of the columns in the file.
     rows : tuple of int
         Rows of its row groups or record batches.
     """
 
-    schema: pa.Schema
-    rows: tuple[int, ...]
+    format: str
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    rows: tuple[int, ...] = ()
+
+    @classmethod
+    def open(
+        cls, file: TextFile, partition: tuple[tuple[str, Any], ...], format: str
+    ) -> "BatchFile":
+        """Read the footer; of columns in the names of folders too, those of the file are taken."""
+        with cls(file, (), (), format).told():
+            schema, rows = batch_files(format).footer(file)
+        try:
+            names = schema.names
+        except UnicodeDecodeError as error:
+            raise TableError(file.name, f"has a column name that is not UTF-8: {error}") from error
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise TableError(file.name, f"has more than one column {twice[:5]}")
+        added = tuple((name, value) for name, value in partition if name not in names)
+        return cls(file, (*names, *(name for name, _ in added)), added, format, schema, rows)
 
     @property
     def types(self) -> dict[str, pa.DataType]:
@@ -153,87 +160,39 @@ class _TypedFile(TableFile):
         folders = {name: pa.scalar(value).type for name, value in self.partition}
         return {field.name: field.type for field in self.schema} | folders
 
-    def _row(self, span: Span, row: int) -> int:
-        return sum(self.rows[: span[0]]) + row
-
-
-class ParquetFile(_TypedFile):
-    """A Parquet file; its pieces are row groups."""
-
-    @classmethod
-    def open(cls, file: TextFile, partition: tuple[tuple[str, Any], ...]) -> "ParquetFile":
-        """Read the footer."""
-        bare = cls(file, (), (), pa.schema([]), ())
-        with bare.told(), file.fs.open(file.path, "rb") as stream:
-            found = pyarrow.parquet.ParquetFile(stream)
-            rows = [found.metadata.row_group(i).num_rows for i in range(found.num_row_groups)]
-            schema = found.schema_arrow
-        return cls(file, *_all_names(file, schema, partition), schema, tuple(rows))
-
     def spans(self, blocksize: int) -> list[Span]:
-        """Return the row groups that have rows."""
-        return [(i, i + 1) for i, rows in enumerate(self.rows) if rows]
-
-    def _read(self, span: Span, columns: list[str]) -> pa.Table:
-        with self.file.fs.open(self.file.path, "rb") as stream:
-            # one thread: pieces are what runs in parallel
-            return pyarrow.parquet.ParquetFile(stream).read_row_groups(
-                range(*span), columns=columns, use_threads=False
-            )
-
-
-class ArrowFile(_TypedFile):
-    """An Arrow IPC (Feather) file; its pieces are some record batches."""
-
-    @classmethod
-    def open(cls, file: TextFile, partition: tuple[tuple[str, Any], ...]) -> "ArrowFile":
-        """Read the footer, and the sizes of the batches."""
-        bare = cls(file, (), (), pa.schema([]), ())
-        with bare.told(), bare._reader() as reader:
-            schema = reader.schema
-            batches = range(reader.num_record_batches)
-            rows = tuple(reader.get_batch(i).num_rows for i in batches)
-        return cls(file, *_all_names(file, schema, partition), schema, rows)
-
-    def spans(self, blocksize: int) -> list[Span]:
-        """Return runs of record batches."""
+        """Return row groups, or runs of record batches, that have rows."""
+        least = 1 if self.format == "parquet" else _BATCH_ROWS
         found, start, count = [], 0, 0
         for i, rows in enumerate(self.rows):
             count += rows
-            if count >= _BATCH_ROWS or (count and i + 1 == len(self.rows)):
+            if count >= least or (count and i + 1 == len(self.rows)):
                 found.append((start, i + 1))
                 start, count = i + 1, 0
         return found
 
-    def _read(self, span: Span, columns: list[str]) -> pa.Table:
-        with self._reader() as reader:
-            batches = [reader.get_batch(i) for i in range(*span)]
-            for batch in batches:
-                batch.validate(full=True)  # lengths and offsets are as anybody wrote them
-            return pa.Table.from_batches(batches, reader.schema).select(columns)
+    def read(
+        self,
+        spans: Sequence[Span],
+        columns: Sequence[str],
+        types: Types,
+        most: int,
+        pieces: int = 0,
+    ) -> Iterator[pa.Table]:
+        """Yield the columns of pieces."""
+        own = [name for name in columns if name not in dict(self.partition)]
+        for span in spans:
+            with self.told():
+                table, _ = batch_files(self.format).read(self.file, range(*span), own)
+                table = table.select(own)
+                if self.format == "arrow":  # lengths and offsets are as anybody wrote them
+                    table.validate(full=True)
+            yield self._whole(table, columns)
 
-    @contextmanager
-    def _reader(self) -> Iterator[Any]:
-        if self.file.is_local and self.file.size:
-            with pa.memory_map(self.file.path) as mapped:
-                yield pyarrow.ipc.open_file(mapped)
-            return
-        with self.file.fs.open(self.file.path, "rb") as stream:
-            yield pyarrow.ipc.open_file(pa.PythonFile(stream, mode="r"))
-
-
-def _all_names(
-    file: TextFile, schema: pa.Schema, partition: tuple[tuple[str, Any], ...]
-) -> tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]:
-    """Return the columns of a file and of its folders; the file's own take precedence."""
-    try:
-        names = schema.names
-    except UnicodeDecodeError as error:
-        raise TableError(file.name, f"has a column name that is not UTF-8: {error}") from error
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise TableError(file.name, f"has more than one column {twice[:5]}")
-    added = tuple((name, value) for name, value in partition if name not in names)
-    return (*names, *(name for name, _ in added)), added
+    def error(self, span: Span, cell: CellError) -> TableError:
+        """Return the error of a cell, with its row."""
+        row = sum(self.rows[: span[0]]) + cell.row
+        return TableError(self.name, f"row {row}, {told_cell(cell)}")
 
 
 def compute_now(lazy: Sequence[Any]) -> tuple[Any, ...]:
@@ -249,3 +208,134 @@ def compute_now(lazy: Sequence[Any]) -> tuple[Any, ...]:
 def told_cell(cell: CellError) -> str:
     """Return what is wrong with a cell, without its row."""
     return f"column {cell.column!r}: {cell.reason}"
+
+
+# Batches ------------------------------------------------------------------------------------------
+
+
+def batch_files(name: str) -> "type[IpcFiles | ParquetFiles]":
+    """Return what reads files of a format, "arrow" or "parquet"."""
+    return IpcFiles if name == "arrow" else ParquetFiles
+
+
+class IpcFiles:
+    """Arrow IPC (Feather) files, which are mapped if they are local."""
+
+    unit = "record batch"
+
+    @staticmethod
+    def footer(file: TextFile) -> tuple[pa.Schema, tuple[int, ...]]:
+        """Return the schema, and the rows of each batch."""
+        with _open_ipc(file, []) as found:
+            batches = range(found.reader.num_record_batches)
+            return found.schema, tuple(found.reader.get_batch(i).num_rows for i in batches)
+
+    @staticmethod
+    def read(
+        file: TextFile, numbers: Sequence[int], columns: Sequence[str]
+    ) -> tuple[pa.Table, np.ndarray | None]:
+        """Return batches with at least those of the columns that are there, and the file's map.
+
+        Checksums are those of whole batches. Labels are read without: whoever reads the rows too
+        has them checked.
+        """
+        with _open_ipc(file, columns) as found:
+            read = found.reader.get_batch if list(columns) == ["label"] else found.batch
+            return pa.Table.from_batches([read(i) for i in numbers]), found.mapped
+
+
+class ParquetFiles:
+    """Parquet files."""
+
+    unit = "row group"
+
+    @staticmethod
+    def footer(file: TextFile) -> tuple[pa.Schema, tuple[int, ...]]:
+        """Return the schema, and the rows of each row group."""
+        with file.fs.open(file.path, "rb") as stream:
+            found = parquet.ParquetFile(stream)
+            groups = range(found.num_row_groups)
+            rows = tuple(found.metadata.row_group(i).num_rows for i in groups)
+            return found.schema_arrow, rows
+
+    @staticmethod
+    def read(
+        file: TextFile, numbers: Sequence[int], columns: Sequence[str]
+    ) -> tuple[pa.Table, None]:
+        """Return those of the columns that are there; there is no map."""
+        with file.fs.open(file.path, "rb") as stream:
+            found = parquet.ParquetFile(stream, page_checksum_verification=True)
+            own = [name for name in columns if name in found.schema_arrow.names]
+            # One thread: pieces are what runs in parallel.
+            return found.read_row_groups(numbers, columns=own, use_threads=False), None
+
+
+class _Ipc(NamedTuple):
+    """An IPC file that is open.
+
+    mapped : the whole file, if it is local.
+    read : returns bytes of the file.
+    sums : its checksums, if it has some.
+    """
+
+    reader: Any
+    schema: pa.Schema
+    mapped: np.ndarray | None
+    read: Callable[[int, int], Any]
+    sums: Table | None
+
+    def batch(self, number: int) -> Any:
+        """Return a record batch; its bytes are those that were written, if that can be told."""
+        if self.sums is None:
+            return self.reader.get_batch(number)
+        if self.mapped is not None:
+            self.sums.check(number, self.read, lambda: release_pages(self.mapped))
+            return self.reader.get_batch(number)
+        # fetched once, for its checksum and for its rows
+        low, high, _ = self.sums.parts[number]
+        content = self.read(low, high)
+        self.sums.check(number, lambda start, stop: content[start - low : stop - low])
+        head = len(_IPC_HEAD) if number == 0 else 0
+        *_, message = ipc.MessageReader.open_stream(pa.py_buffer(content).slice(head))
+        return ipc.read_record_batch(message, self.schema)
+
+
+@contextmanager
+def _open_ipc(file: TextFile, columns: Sequence[str]) -> Iterator[_Ipc]:
+    """Open a file: mapped if it is local, else with a reader for these columns alone."""
+    if file.is_local:
+        # An empty file cannot be mapped.
+        mapped = np.asarray(np.memmap(file.path, mode="r")) if file.size else np.zeros(0, "u1")
+        sums = read_table(lambda low, high: mapped[low:high], len(mapped))
+        reader = ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
+        _check_announced(reader.schema, sums)
+        yield _Ipc(reader, reader.schema, mapped, lambda low, high: mapped[low:high], sums)
+        return
+    with file.fs.open(file.path, "rb") as stream:
+
+        def read(low: int, high: int) -> bytes:
+            stream.seek(low)
+            return bytes(stream.read(high - low))
+
+        sums = read_table(read, stream.seek(0, io.SEEK_END))
+        stream.seek(0)
+        schema = ipc.open_file(pa.PythonFile(stream, mode="r")).schema
+        _check_announced(schema, sums)
+        chosen = [i for i, name in enumerate(schema.names) if name in columns]
+        options = ipc.IpcReadOptions(included_fields=chosen or [0])
+        reader = ipc.open_file(pa.PythonFile(stream, mode="r"), options=options)
+        yield _Ipc(reader, schema, None, read, sums)
+
+
+def _check_announced(schema: pa.Schema, sums: Table | None) -> None:
+    if sums is None and CHECKED in (schema.metadata or {}):
+        raise ValueError("is damaged: the checksums that its schema announces are not there")
+
+
+def release_pages(mapped: np.ndarray | None) -> None:
+    """Let go of the pages of a map that were read; they stay in the system's cache."""
+    owner: Any = mapped
+    while owner is not None and not isinstance(owner, mmap.mmap):
+        owner = getattr(owner, "base", None)
+    if owner is not None and hasattr(mmap, "MADV_DONTNEED"):
+        owner.madvise(mmap.MADV_DONTNEED)

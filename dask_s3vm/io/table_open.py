@@ -11,18 +11,15 @@ from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 from dask_s3vm.features.table_columns import kind_of
 from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.io.errors import TableError
+from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.sources import TextFile, UrlPath, find_files, is_hidden
 from dask_s3vm.io.table_csv import CsvFile, Dialect, read_fields, read_first_row
-from dask_s3vm.io.table_files import ArrowFile, ParquetFile, TableFile
+from dask_s3vm.io.table_files import BatchFile, TableFile
 
-__all__ = ["ENDINGS", "has_plain_columns", "open_tables"]
+__all__ = ["has_plain_columns", "open_tables"]
 
-#: Endings of the files of tables, by format.
-ENDINGS = {
-    "csv": (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst"),
-    "parquet": (".parquet", ".pq"),
-    "arrow": (".arrow", ".feather", ".ipc"),
-}
+#: Formats of the files of tables; files of other names are csv.
+_KINDS = ("csv", "parquet", "arrow")
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"  # in the name of a folder: a missing value
 
 #: Values of columns in the names of folders.
@@ -52,8 +49,8 @@ def open_tables(
     reading : dict
         What an encoder remembers of the reading.
     """
-    if format is not None and format not in ENDINGS:
-        raise ValueError(f"format is {format!r}, wanted one of {sorted(ENDINGS)}")
+    if format is not None and format not in _KINDS:
+        raise ValueError(f"format is {format!r}, wanted one of {sorted(_KINDS)}")
     if isinstance(drop, str):
         raise ValueError(f"drop is {drop!r}, wanted a list of columns")
     found = _find(urlpath, format)
@@ -71,8 +68,7 @@ def open_tables(
         reading = {"format": "csv", "delimiter": delimiter, "header": reader.named}
     else:
         _refuse_of_csv(kind, header, names, delimiter)
-        opener = ParquetFile if kind == "parquet" else ArrowFile
-        files = [opener.open(*one) for one in found]
+        files = [BatchFile.open(*one, kind) for one in found]
         if _is_number(label):
             label = _numbered(files[0], label)
         reading = {"format": "table"}
@@ -90,9 +86,8 @@ def has_plain_columns(urlpath: UrlPath, format: str) -> bool:
 
     Costs: the schema of the first file is read.
     """
-    opener = ParquetFile if format == "parquet" else ArrowFile
     try:
-        types = opener.open(*_find(urlpath, format)[0]).types.values()
+        types = BatchFile.open(*_find(urlpath, format)[0], format).types.values()
     except TableError:  # which its reader will explain
         return False
     return not any(hasattr(type, "value_field") or hasattr(type, "list_size") for type in types)
@@ -107,7 +102,7 @@ def _find(urlpath: UrlPath, format: str | None) -> list[tuple[TextFile, Partitio
             root = path.rstrip("/") + "/"
             inner = [name for name in sorted(fs.find(path)) if _belongs(name[len(root) :], format)]
             if not inner:
-                known = [ending for endings in ENDINGS.values() for ending in endings]
+                known = [ending for kind in _KINDS for ending in FORMATS[kind].endings]
                 raise FileNotFoundError(f"folder {url!r} holds no file that ends in {known}")
             files = find_files([fs.unstrip_protocol(name) for name in inner])
             found += [(f, _folders(n[len(root) :])) for f, n in zip(files, inner, strict=True)]
@@ -123,15 +118,11 @@ def _find(urlpath: UrlPath, format: str | None) -> list[tuple[TextFile, Partitio
 def _belongs(path: str, format: str | None) -> bool:
     if any(is_hidden(part) for part in path.split("/")):
         return False
-    endings = [e for name, some in ENDINGS.items() if format in (None, name) for e in some]
-    return path.lower().endswith(tuple(endings))
+    return any(FORMATS[kind].fits(path) for kind in _KINDS if format in (None, kind))
 
 
 def _format_of(file: TextFile) -> str:
-    for name, endings in ENDINGS.items():
-        if file.path.lower().endswith(endings):
-            return name
-    return "csv"
+    return next((kind for kind in _KINDS if FORMATS[kind].fits(file.path)), "csv")
 
 
 def _folders(path: str) -> list[tuple[str, str]]:
@@ -153,14 +144,11 @@ def _typed(
         for name, some in values.items()
         if all(v.lstrip("-").isdigit() or v == _NOTHING for v in some)
     }
-    typed = []
-    for file, folders in found:
-        cells = []
-        for name, value in folders:
-            cell = None if value == _NOTHING else int(value) if name in whole else value
-            cells.append((name, cell))
-        typed.append((file, tuple(cells)))
-    return typed
+
+    def cell(name: str, value: str) -> Any:
+        return None if value == _NOTHING else int(value) if name in whole else value
+
+    return [(file, tuple((n, cell(n, v)) for n, v in folders)) for file, folders in found]
 
 
 # Columns --------------------------------------------------------------------------------------

@@ -50,9 +50,10 @@ class Task:
     code: LabelCode | None
     fitted: bool
 
-    def read(self, file: TableFile, spans: Sequence[Span]) -> Any:
+    def read(self, file: TableFile, spans: Sequence[Span], pieces: int) -> Any:
         """Return an iterator over pieces of a file, with the columns that are wanted."""
-        return file.read(spans, self.columns(file), self.types(), self.encoder.max_categories)
+        most = self.encoder.max_categories
+        return file.read(spans, self.columns(file), self.types(), most, pieces)
 
     def columns(self, file: TableFile) -> list[str]:
         """Return the columns to read."""

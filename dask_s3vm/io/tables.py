@@ -1,18 +1,16 @@
 """Tables of mixed columns as dask arrays of sparse blocks, and the encoder that made them."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
-from operator import getitem
 from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
 import pyarrow as pa
 from dask.base import tokenize
-from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
-from scipy.sparse import csr_array
 
 from dask_s3vm.features.table_columns import (
     CellError,
@@ -24,6 +22,7 @@ from dask_s3vm.features.table_columns import (
 from dask_s3vm.features.table_encoder import TableEncoder, as_block
 from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode, label_code
+from dask_s3vm.io.blocks import empty_block, lazy_pair
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import UrlPath
 from dask_s3vm.io.table_files import TableFile
@@ -74,9 +73,9 @@ def read_table(
     dates if all its fields are, over all files; else it is one of categories. An empty field is a
     missing value. Plain files are read in ranges of bytes. Where a range starts inside quotes is
     known from the number of quotes before it, which is counted first. Compressed files (``.gz``,
-    ``.bz2``, ``.xz``, ``.zst``) are streams: eight blocks at a time are read, after what is before
-    them has been decompressed and dropped. A very long table is better stored plain, or as several
-    files, or as Parquet.
+    ``.bz2``, ``.xz``, ``.zst``) are decompressed into a temporary file by every process that reads
+    blocks of them, once. A very long table is better stored plain, or as several files, or as
+    Parquet.
 
     Parquet files are read by row groups, and Arrow IPC (Feather) files by record batches. Their
     types tell which columns are numbers, dates, and categories (words, dictionaries and booleans).
@@ -322,60 +321,32 @@ class _Plan:
 
 def _build(pieces: list[Piece], plan: _Plan) -> tuple[da.Array, da.Array | None]:
     """Build the lazy arrays. X and y share one task per block, which reads its rows once."""
-    state = {name: value for name, value in vars(plan.task.encoder).items() if name != "reading_"}
+    encoder = plan.task.encoder
+    state = {name: value for name, value in vars(encoder).items() if name != "reading_"}
     described = [(p.file.name, p.file.file.version, p.span, p.rows) for p in pieces]
     token = tokenize(described, plan.task.features, state, plan.code, plan.mark, plan.block)
-    read, x_name, y_name = (f"{part}-{token}" for part in ("read-table", "table-X", "table-y"))
-    shared = (f"plan-{token}", 0)
+    name, shared = f"table-{token}", (f"plan-{token}", 0)
+    counts = Counter(piece.file.name for piece in pieces)
     reading: dict[Any, Any] = {shared: plan}
-    low = 0
-    while low < len(pieces):
-        group = [pieces[low]]
-        while (
-            len(group) < group[0].file.joined
-            and not group[0].kept
-            and low + len(group) < len(pieces)
-            and pieces[low + len(group)].file is group[0].file
-        ):
-            group.append(pieces[low + len(group)])
-        # Each of these names is a group of its own: tasks of one group are spread over all
-        # workers, and the texts of a compressed file would travel.
-        key = (f"rows-{low}-{token}", 0)
-        reading[key] = (partial(_read, group), shared)
-        for k in range(len(group)):
-            reading[(read, low + k)] = (getitem, key, k)
-        low += len(group)
-    chunks = tuple(piece.rows for piece in pieces)
-    x_layer = {(x_name, i, 0): (getitem, (read, i), 0) for i in range(len(pieces))}
-    graph = HighLevelGraph({read: reading, x_name: x_layer}, {read: set(), x_name: {read}})
-    dtype = np.dtype(plan.task.encoder.dtype)
-    x_meta = as_block(csr_array((0, 0), dtype=dtype), plan.block)
-    width = (plan.task.encoder.n_features_out_,)
-    X = da.Array(graph, x_name, chunks=(chunks, width), meta=x_meta)
-    if plan.code is None:
-        return X, None
-    y_layer = {(y_name, i): (getitem, (read, i), 1) for i in range(len(pieces))}
-    graph = HighLevelGraph({read: reading, y_name: y_layer}, {read: set(), y_name: {read}})
-    y_meta = np.empty(0, dtype=plan.code.dtype(plan.mark))
-    return X, da.Array(graph, y_name, chunks=(chunks,), meta=y_meta)
+    for i, piece in enumerate(pieces):
+        reading[(name, i)] = (partial(_read, piece, counts[piece.file.name]), shared)
+    x_meta = empty_block(np.dtype(encoder.dtype), plan.block)
+    y_meta = None if plan.code is None else np.empty(0, dtype=plan.code.dtype(plan.mark))
+    rows = [piece.rows for piece in pieces]
+    return lazy_pair(name, reading, rows, encoder.n_features_out_, x_meta, y_meta)
 
 
-def _read(pieces: list[Piece], plan: _Plan) -> list[tuple[Any, Any]]:
-    """Read some pieces of a file, one after the other."""
-    task, file = plan.task, pieces[0].file
-    kept = pieces[0].kept
-    tables = iter(kept) if kept else task.read(file, [piece.span for piece in pieces])
-    found = []
+def _read(piece: Piece, pieces: int, plan: _Plan) -> tuple[Any, Any]:
+    """Read one of so many pieces of a file."""
+    task, file = plan.task, piece.file
     try:
-        for piece in pieces:
-            table = next(tables)
-            if table.num_rows != piece.rows:
-                raise ValueError(f"{table.num_rows} rows, expected {piece.rows}")
-            rows, _ = task.encoder.encode(table.select(task.features))
-            found.append((as_block(rows, plan.block), _labels(table, plan)))
+        table = piece.kept[0] if piece.kept else next(task.read(file, [piece.span], pieces))
+        if table.num_rows != piece.rows:
+            raise ValueError(f"{table.num_rows} rows, expected {piece.rows}")
+        rows, _ = task.encoder.encode(table.select(task.features))
+        return as_block(rows, plan.block), _labels(table, plan)
     except ValueError as error:
         raise TableError(file.name, f"has changed since it was surveyed: {error}") from error
-    return found
 
 
 def _labels(table: pa.Table, plan: _Plan) -> np.ndarray | None:

@@ -1,10 +1,8 @@
-"""Writers of rows: svmlight text, Arrow IPC, Parquet, ``.npz`` and ``.npy``."""
+"""Formats that rows are written in: svmlight text, Arrow IPC, Parquet, ``.npz`` and ``.npy``."""
 
 import bz2
 import gzip
 import lzma
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
@@ -14,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dask_s3vm.io.arrow_schema import make_schema
-from dask_s3vm.io.checksum import CHECKED, Summing, summed_archive
-from dask_s3vm.io.store import Url, replacing
-from dask_s3vm.io.writing import Kind, Progress, write_rows
+from dask_s3vm.io.arrow import make_schema
+from dask_s3vm.io.checksum import CHECKED, Summing, write_arrays
+from dask_s3vm.io.store import replacing
+from dask_s3vm.io.writing import Kind, RowFormat
 
-__all__ = ["write_arrow", "write_npy", "write_npz", "write_parquet", "write_svmlight"]
+__all__ = ["ArrowFormat", "NpyFormat", "NpzFormat", "ParquetFormat", "SvmlightFormat"]
 
 #: Blocks longer than this are written as several record batches.
 _BATCH_BYTES = 48 << 20
@@ -34,141 +32,34 @@ _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def write_svmlight(
-    X: Any,
-    y: Any,
-    path: Url,
-    *,
-    zero_based: bool = False,
-    unlabeled: int | float | None = None,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-) -> None:
-    """Write rows as svmlight (libsvm) text: one file, or a folder of one file per block.
+class SvmlightFormat(RowFormat):
+    """svmlight (libsvm) text: every number is the shortest that reads back as the same float64.
 
-    Every number is the shortest that reads back as the same float64.
+    Columns at the end that are empty in all rows leave no trace in the text. ``.gz``, ``.bz2`` or
+    ``.xz`` at the end of the name compresses, block by block.
 
     Parameters
     ----------
-    X : array of shape (n_rows, n_features)
-        The rows: numpy or scipy.sparse or `sparse`, or a dask array with blocks of these.
-        Columns at the end that are empty in all rows leave no trace in the text.
-    y : array of shape (n_rows,) or None
-        The labels: numbers, as the format knows no strings.
-    path : str or path
-        Path or URL of the file; with a slash at its end, a folder. ``.gz``, ``.bz2`` or ``.xz`` at
-        the end of the name compresses.
+    name : str
+        Name of the target.
     zero_based : bool
         Whether columns count from 0.
     unlabeled : number, optional
         What to write as label of every row if y is None.
-    overwrite : bool
-        Whether to replace what is there.
-    progress : callable, optional
-        See `dask_s3vm.io.writing.Progress`.
-    """
-    name = str(path).rstrip("/").lower()
-    compression = next((ending for ending in _COMPRESS if name.endswith(ending)), "")
-    form = SvmlightFormat(zero_based, unlabeled, compression)
-    write_rows(X, y, path, form, dense=False, overwrite=overwrite, progress=progress)
-
-
-def write_arrow(
-    X: Any, y: Any, path: Url, *, overwrite: bool = False, progress: Progress | None = None
-) -> None:
-    """Write rows as Arrow IPC: one file, or a folder of one file per block.
-
-    Every block becomes a record batch (several if it is above 48 MiB); column numbers are uint32,
-    values float32 where not a bit is lost, else float64.
-
-    Parameters
-    ----------
-    X : array of shape (n_rows, n_features)
-        The rows: numpy or scipy.sparse or `sparse`, or a dask array with blocks of these.
-    y : array of shape (n_rows,) or None
-        The labels, numbers or strings.
-    path : str or path
-        Path or URL of the file; with a slash at its end, a folder.
-    overwrite : bool
-        Whether to replace what is there.
-    progress : callable, optional
-        See `dask_s3vm.io.writing.Progress`.
-    """
-    write_rows(X, y, path, ArrowFormat(), overwrite=overwrite, progress=progress)
-
-
-def write_parquet(
-    X: Any,
-    y: Any,
-    path: Url,
-    *,
-    compression: str = "zstd",
-    overwrite: bool = False,
-    progress: Progress | None = None,
-) -> None:
-    """Write rows as Parquet: one file, or a folder of one file per block.
-
-    Every block becomes a row group. A folder is quicker: its files are compressed in parallel.
-
-    Parameters
-    ----------
-    X, y, path, overwrite, progress : object
-        As in `write_arrow`.
-    compression : str
-        A method that Parquet knows, such as "zstd", "snappy" or "none".
-    """
-    form = ParquetFormat(compression)
-    write_rows(X, y, path, form, overwrite=overwrite, progress=progress)
-
-
-def write_npz(
-    X: Any, y: Any, path: Url, *, overwrite: bool = False, progress: Progress | None = None
-) -> None:
-    """Write rows as ``.npz`` (see `dask_s3vm.io.read_npz`): one file, or a folder of several.
-
-    Parameters
-    ----------
-    X, y, path, overwrite, progress : object
-        As in `write_arrow`.
-    """
-    write_rows(X, y, path, NpzFormat(), overwrite=overwrite, progress=progress)
-
-
-def write_npy(
-    X: Any, y: Any, path: Url, *, overwrite: bool = False, progress: Progress | None = None
-) -> None:
-    """Write rows as one dense ``.npy`` matrix, and labels as ``NAME.y.npy`` beside ``NAME.npy``.
-
-    Parameters
-    ----------
-    X, y, path, overwrite, progress : object
-        As in `write_arrow`, but without folders. Sparse rows become dense.
-    """
-    write_rows(X, y, path, NpyFormat(), dense=True, overwrite=overwrite, progress=progress)
-
-
-class SvmlightFormat:
-    """svmlight text as a `RowFormat`.
-
-    Parameters
-    ----------
-    zero_based : bool
-        Whether columns count from 0.
-    unlabeled : number or None
-        The label of rows that have none.
-    compression : {".gz", ".bz2", ".xz", ""}
-        How blocks are compressed; compressed pieces may follow each other in one file.
     """
 
     typed = False
+    dense = False
 
-    def __init__(self, zero_based: bool, unlabeled: Any, compression: str) -> None:
+    def __init__(
+        self, name: str, *, zero_based: bool = False, unlabeled: int | float | None = None
+    ) -> None:
         self.first_column = int(not zero_based)
         self.unlabeled = unlabeled
-        self.compression = compression
-        self.ending = ".svm" + compression
+        self.compression = next((end for end in _COMPRESS if name.lower().endswith(end)), "")
+        self.ending = ".svm" + self.compression
 
-    def check(self, kind: Kind, labeled: bool, folder: bool) -> None:
+    def check(self, labeled: bool, folder: bool) -> None:
         """Refuse rows without labels, unless there is a mark for them."""
         if not labeled and self.unlabeled is None:
             raise ValueError(
@@ -220,14 +111,13 @@ def svmlight_text(rows: Any, labels: np.ndarray, first_column: int) -> bytes:
     return text + b"\n"
 
 
-class ArrowFormat:
-    """Arrow IPC as a `RowFormat`."""
+class ArrowFormat(RowFormat):
+    """Arrow IPC: every block is a record batch, or several if it is above 48 MiB.
 
-    typed = True
+    Column numbers are uint32, values float32 where not a bit is lost, else float64.
+    """
+
     ending = ".arrow"
-
-    def check(self, kind: Kind, labeled: bool, folder: bool) -> None:
-        """Anything can be held."""
 
     def encode(self, rows: Any, labels: np.ndarray | None, kind: Kind) -> list[Any]:
         """Return record batches that share the memory of the rows."""
@@ -272,14 +162,22 @@ class ArrowFormat:
 
 
 class ParquetFormat(ArrowFormat):
-    """Parquet as a `RowFormat`; every record batch is a row group."""
+    """Parquet: every record batch is a row group. Files of a folder are compressed in parallel.
+
+    Parameters
+    ----------
+    name : str
+        Name of the target.
+    compression : str
+        A method that Parquet knows, such as "zstd", "snappy" or "none".
+    """
 
     ending = ".parquet"
 
-    def __init__(self, compression: str) -> None:
+    def __init__(self, name: str, *, compression: str = "zstd") -> None:
         self.compression = compression
 
-    def check(self, kind: Kind, labeled: bool, folder: bool) -> None:
+    def check(self, labeled: bool, folder: bool) -> None:
         """Refuse an unknown compression."""
         try:
             there = self.compression == "none" or pa.Codec.is_available(self.compression)
@@ -303,14 +201,10 @@ class ParquetFormat(ArrowFormat):
             yield writer.write_batch
 
 
-class NpzFormat:
-    """``.npz`` archives as a `RowFormat`."""
+class NpzFormat(RowFormat):
+    """``.npz`` archives, see `dask_s3vm.io.read_npz`; one file is put together in memory."""
 
-    typed = True
     ending = ".npz"
-
-    def check(self, kind: Kind, labeled: bool, folder: bool) -> None:
-        """Anything can be held."""
 
     def encode(self, rows: Any, labels: np.ndarray | None, kind: Kind) -> dict[str, np.ndarray]:
         """Return the arrays of a block; in place of offsets the numbers of entries."""
@@ -325,85 +219,59 @@ class NpzFormat:
     @contextmanager
     def open(self, url: str, kind: Kind) -> Iterator[Callable[[dict[str, np.ndarray]], None]]:
         """Collect the arrays of all blocks, and make an archive of them."""
-        with replacing(url) as stream, ExitStack() as stack:
-            columns = _Columns(stack, kind)
-            yield columns.add
-            with summed_archive(stream) as archive:
-                for name in columns.names:
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                        columns.copy(name, member)
-                if not kind.dense:
-                    shape = np.array([columns.n_rows, kind.n_features])
-                    with archive.open("shape.npy", "w") as member:
-                        np.lib.format.write_array(member, shape)
+        blocks: list[dict[str, np.ndarray]] = []
+        with replacing(url) as stream:
+            yield blocks.append
+            arrays = {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
+            if not kind.dense:
+                arrays["shape"] = np.array([len(arrays["indptr"]), kind.n_features])
+                offsets = np.concatenate([[0], np.cumsum(arrays["indptr"])])
+                narrow = offsets[-1] <= np.iinfo(np.int32).max
+                arrays["indptr"] = offsets.astype(np.int32 if narrow else np.int64)
+            write_arrays(stream, arrays)
 
 
 class NpyFormat(NpzFormat):
-    """A ``.npy`` matrix, and one of labels beside it, as a `RowFormat`."""
+    """One dense ``.npy`` matrix, and labels as ``NAME.y.npy`` beside ``NAME.npy``."""
 
     ending = ".npy"
+    dense = True
 
-    def check(self, kind: Kind, labeled: bool, folder: bool) -> None:
+    def check(self, labeled: bool, folder: bool) -> None:
         """Refuse a folder."""
         if folder:
             raise ValueError("npy is one file of rows and one of labels; for a folder take npz")
 
     @contextmanager
     def open(self, url: str, kind: Kind) -> Iterator[Callable[[dict[str, np.ndarray]], None]]:
-        """Collect rows and labels in temporary files, and write both with their sizes."""
+        """Append blocks to both files; headers are written again when the lengths are known."""
+        types = {"X": kind.values, "y": kind.labels}
+        lengths = dict.fromkeys(types, 0)
+        streams: dict[str, Any] = {}
+        # Left in the other order, labels first: rows without them could be taken for complete.
         with ExitStack() as stack:
-            columns = _Columns(stack, kind)
-            yield columns.add
-            # Labels first: rows without them could be taken for complete.
-            for name in sorted(columns.names, reverse=True):
-                own = url if name == "X" else url.rpartition(".")[0] + ".y.npy"
-                with replacing(own) as stream:
-                    columns.copy(name, stream)
 
+            def head(name: str, tail: tuple[int, ...]) -> None:
+                descr = np.lib.format.dtype_to_descr(types[name])  # type: ignore[arg-type]
+                shape = (lengths[name], *tail)
+                streams[name].seek(0)
+                # numpy leaves room for more digits
+                np.lib.format.write_array_header_1_0(
+                    streams[name], {"descr": descr, "fortran_order": False, "shape": shape}
+                )
 
-class _Columns:
-    """Arrays that come in pieces, in temporary files until their lengths are known."""
+            def add(arrays: dict[str, np.ndarray]) -> None:
+                for name, array in arrays.items():
+                    if name not in streams:
+                        own = url if name == "X" else url.rpartition(".")[0] + ".y.npy"
+                        streams[name] = stack.enter_context(replacing(own))
+                        head(name, array.shape[1:])
+                    lengths[name] += len(array)
+                    streams[name].write(array.astype(types[name]).tobytes())
 
-    def __init__(self, stack: ExitStack, kind: Kind) -> None:
-        self.n_rows = 0
-        self._stack = stack
-        self._types = {"y": kind.labels, "X": kind.values, "data": kind.values}
-        self._files: dict[str, Any] = {}
-        self._heads: dict[str, tuple[np.dtype, tuple[int, ...]]] = {}
-        self._lengths: dict[str, int] = {}
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the arrays."""
-        return list(self._files)
-
-    def add(self, arrays: dict[str, np.ndarray]) -> None:
-        """Append the arrays of a block; ``indptr`` is the number of entries of each row."""
-        for name, array in arrays.items():
-            if name not in self._files:
-                self._files[name] = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-                self._heads[name] = (self._types.get(name) or array.dtype, array.shape[1:])
-                self._lengths[name] = 0
-            whole = np.ascontiguousarray(array.astype(self._heads[name][0], copy=False))
-            self._lengths[name] += len(whole)
-            if whole.size:
-                self._files[name].write(whole.reshape(-1).view(np.uint8).data)
-        self.n_rows += len(arrays["X"] if "X" in arrays else arrays["indptr"])
-
-    def copy(self, name: str, stream: Any) -> None:
-        """Write an array, with its header."""
-        file, (dtype, tail) = self._files[name], self._heads[name]
-        file.seek(0)
-        if name == "indptr":
-            offsets = np.cumsum(np.concatenate([[0], np.fromfile(file, dtype=np.int64)]))
-            narrow = offsets[-1] <= np.iinfo(np.int32).max
-            np.lib.format.write_array(stream, offsets.astype(np.int32 if narrow else np.int64))
-            return
-        shape = (self._lengths[name], *tail)
-        descr = np.lib.format.dtype_to_descr(dtype)
-        header = {"descr": descr, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(stream, header)
-        shutil.copyfileobj(file, stream, 4 << 20)
+            yield add
+            for name in streams:
+                head(name, (kind.n_features,) if name == "X" else ())
 
 
 def _cuts(sizes: np.ndarray, most: int) -> list[int]:

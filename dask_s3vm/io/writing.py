@@ -6,12 +6,11 @@ gets its name when all are there. A single file is written by the client, block 
 bytes travel there: on a cluster, large data should go to a folder.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import dask
 import dask.array as da
@@ -19,9 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from dask_s3vm import _config, interrupts
+from dask_s3vm.engine import containers
 from dask_s3vm.engine.computing import compute_all, current_client
 from dask_s3vm.io import store
-from dask_s3vm.io.blocks import plain_labels
 
 __all__ = ["Kind", "Progress", "RowFormat", "plain_rows", "write_rows"]
 
@@ -64,73 +63,59 @@ class Kind:
         )
 
 
-class RowFormat(Protocol):
+class RowFormat:
     """How one format encodes and writes blocks; made on the client, used on workers.
 
-    ending : of the names of files in a folder.
-    typed : whether all blocks must be of one kind.
+    Keyword-only parameters of a subclass are options of `write_data`.
+
+    Attributes
+    ----------
+    ending : str
+        Of the names of files in a folder.
+    typed : bool
+        Whether all blocks must be of one kind.
+    dense : bool or None
+        Whether all columns of a row are stored; None: if blocks of X are numpy arrays.
     """
 
     ending: str
-    typed: bool
+    typed = True
+    dense: bool | None = None
 
-    def check(self, kind: Kind, labeled: bool, folder: bool) -> None:
+    def __init__(self, name: str) -> None:
+        """Take the name of the target."""
+
+    def check(self, labeled: bool, folder: bool) -> None:
         """Refuse what the format cannot hold, before anything is written."""
-        ...
 
     def encode(self, rows: Any, labels: np.ndarray | None, kind: Kind) -> Any:
         """Return a block in the form that is written."""
-        ...
+        raise NotImplementedError
 
-    def open(self, url: str, kind: Kind) -> AbstractContextManager[Callable[[Any], None]]:
+    def open(self, url: str, kind: Kind) -> AbstractContextManager[Callable[[Any], Any]]:
         """Open a file, and give a function that writes one encoded block after another."""
-        ...
+        raise NotImplementedError
 
 
 def write_rows(
     X: Any,
     y: Any,
-    path: store.Url,
+    url: str,
     form: RowFormat,
-    *,
-    dense: bool | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> None:
-    """Write rows and labels.
-
-    Parameters
-    ----------
-    X, y : array
-        Rows and labels (or None), in memory or dask arrays.
-    path : str or path
-        The file; with a slash at the end, a folder of one file per block.
-    form : RowFormat
-        The format.
-    dense : bool, optional
-        Whether all columns of a row are stored; by default if blocks of X are numpy arrays.
-    overwrite : bool
-        Whether to replace what is there.
-    progress : callable, optional
-        Told what is going on.
-
-    Raises
-    ------
-    FileExistsError
-        If the target exists.
-    ValueError, TypeError
-        If the rows cannot be written in this format.
-    """
-    url = os.fspath(path)
+    """Write rows and labels in a format; see `dask_s3vm.io.write_data`."""
     is_folder = url.endswith("/")
     url = store.address(url.rstrip("/"))
     if store.exists(url) and not overwrite:
         raise FileExistsError(f"{url} exists already; overwrite=True replaces it")
+    dense = form.dense
     if dense is None:
         dense = isinstance(getattr(X, "_meta", X), np.ndarray)
     blocks = _row_blocks(X, y)
     kind = Kind(int(X.shape[1]), dense)
-    form.check(kind, y is not None, is_folder)
+    form.check(y is not None, is_folder)
     store.check_writable(url + ".tmp" if is_folder else url)
     run = _Run(form, blocks, progress, local=not isinstance(X, da.Array))
     if is_folder:
@@ -270,22 +255,15 @@ def plain_rows(block: Any, kind: Kind) -> Any:
     scipy.sparse.csr_array or ndarray
         The rows; columns increase in each.
     """
-    if type(block).__module__.split(".")[0] == "sparse":
-        block = _as_scipy(block)
-    if getattr(block, "ndim", 0) != 2 or block.shape[1] != kind.n_features:
-        raise ValueError(
-            f"X has a block of shape {np.shape(block)}, wanted 2 dimensions and "
-            f"{kind.n_features} columns"
-        )
+    block = containers.plain_rows(block)
+    if block.shape[1] != kind.n_features:
+        raise ValueError(f"X has a block of shape {block.shape}, wanted {kind.n_features} columns")
     if block.dtype.kind not in "biuf" or block.dtype.itemsize > 8:
         raise TypeError(f"X has dtype {block.dtype}; wanted real numbers of up to 64 bits")
     if kind.dense:
         dense = block.toarray() if sp.issparse(block) else np.asarray(block)
         return np.ascontiguousarray(_finite(_narrowed(dense, kind.values), "X"))
     csr = sp.csr_array(block)
-    if not csr.has_canonical_format:
-        csr = csr.copy()
-        csr.sum_duplicates()
     stored = int(csr.indptr[-1])
     data = _finite(_narrowed(csr.data[:stored], kind.values), "X")
     return sp.csr_array((data, csr.indices[:stored], csr.indptr), shape=csr.shape)
@@ -304,7 +282,7 @@ def _narrowed(values: np.ndarray, wanted: np.dtype | None) -> np.ndarray:
 
 def _stored_labels(labels: Any, rows: int, wanted: np.dtype | None) -> np.ndarray:
     """Return labels as they are stored: finite numbers or strings, as wide as wanted or wider."""
-    plain = plain_labels(labels)
+    plain = _plain_labels(labels)
     if len(plain) != rows:
         raise ValueError(f"y does not fit X: {rows} rows in a block, and {len(plain)} labels")
     if plain.dtype.kind == "f":
@@ -316,12 +294,24 @@ def _stored_labels(labels: Any, rows: int, wanted: np.dtype | None) -> np.ndarra
     return plain
 
 
-def _as_scipy(block: Any) -> Any:
-    if block.fill_value != 0:
-        raise ValueError(f"X has sparse blocks with fill_value {block.fill_value}; wanted 0")
-    if getattr(block, "compressed_axes", None) == (0,):
-        return sp.csr_array((block.data, block.indices, block.indptr), shape=block.shape)
-    return block.tocsr() if hasattr(block, "tocsr") else block.to_scipy_sparse()
+def _plain_labels(labels: Any) -> np.ndarray:
+    """Return labels as an array of numbers or of strings; objects become one or the other."""
+    labels = np.asarray(labels)
+    if labels.dtype.kind == "O":
+        kinds = {type(label) for label in labels}
+        if not all(issubclass(kind, str) for kind in kinds):
+            labels = np.array(labels.tolist())
+        else:
+            text = labels.astype(np.str_)
+            if any(a != b for a, b in zip(text, labels, strict=True)):
+                raise ValueError("y has labels that end in a NUL character")
+            labels = text
+    if labels.ndim != 1 or labels.dtype.kind not in "biufU":
+        raise TypeError(
+            f"y is of shape {labels.shape} and type {labels.dtype}; wanted one number or string "
+            "per row"
+        )
+    return labels
 
 
 def _finite(values: np.ndarray, name: str) -> np.ndarray:
@@ -334,47 +324,33 @@ def _row_blocks(X: Any, y: Any) -> list[tuple[Any, Any]]:
     """Return rows and labels of each block, lazy or not."""
     if getattr(X, "ndim", 0) != 2:
         raise ValueError(f"X must be 2-dimensional, got shape {np.shape(X)}")
-    if y is not None and not isinstance(y, da.Array):
-        y = np.asarray(y)
-    if y is not None and y.ndim != 1:
-        raise ValueError(f"y must be 1-dimensional, got shape {y.shape}")
+    if y is not None and np.ndim(y) != 1:
+        raise ValueError(f"y must be 1-dimensional, got shape {np.shape(y)}")
     if not isinstance(X, da.Array):
-        _check_length(X, y)
         edges = _edges(X)
-        y = y.compute() if isinstance(y, da.Array) else y
         rows = [X[low:high] for low, high in pairwise(edges)]
-        return list(zip(rows, _slices(y, edges), strict=True))
-    if X.numblocks[1] != 1:
-        X = X.rechunk({1: -1})
-    # Not optimized one by one: blocks of X and y may come out of the same task.
-    rows = X.to_delayed(optimize_graph=False).ravel().tolist()
+        y = y.compute() if isinstance(y, da.Array) else y
+    else:
+        X = X.rechunk({1: -1}) if X.numblocks[1] != 1 else X
+        edges = np.cumsum([0, *X.chunks[0]]).tolist()
+        # Not optimized one by one: blocks of X and y may come out of the same task.
+        rows = X.to_delayed(optimize_graph=False).ravel().tolist()
+    if y is None:
+        return [(block, None) for block in rows]
+    if not (isinstance(y, da.Array) and y.chunks[0] == X.chunks[0]):
+        if np.isnan(X.shape[0]):
+            raise ValueError(
+                "chunk sizes of X are unknown: call compute_chunk_sizes(), or give y as a dask "
+                "array with the same chunks"
+            )
+        if len(y) != X.shape[0]:
+            raise ValueError(f"y does not fit X: X has {X.shape[0]} rows, y has {len(y)} entries")
     if isinstance(y, da.Array):
-        if y.chunks[0] != X.chunks[0]:
-            _check_length(X, y)
-            y = y.rechunk((X.chunks[0],))
+        y = y if y.chunks[0] == X.chunks[0] else y.rechunk((X.chunks[0],))
         labels = y.to_delayed(optimize_graph=False).ravel().tolist()
     else:
-        _check_length(X, y)
-        labels = _slices(y, [0, *np.cumsum(X.chunks[0]).tolist()])
+        labels = [np.asarray(y)[low:high] for low, high in pairwise(edges)]
     return list(zip(rows, labels, strict=True))
-
-
-def _check_length(X: Any, y: Any) -> None:
-    if y is None:
-        return
-    if isinstance(X, da.Array) and np.isnan(X.shape[0]):
-        raise ValueError(
-            "chunk sizes of X are unknown: call compute_chunk_sizes(), or give y as a dask array "
-            "with the same chunks"
-        )
-    if y.shape[0] != X.shape[0]:
-        raise ValueError(f"y does not fit X: X has {X.shape[0]} rows, y has {y.shape[0]} entries")
-
-
-def _slices(y: Any, edges: list[int]) -> list[Any]:
-    if y is None:
-        return [None] * (len(edges) - 1)
-    return [y[low:high] for low, high in pairwise(edges)]
 
 
 def _edges(X: Any) -> list[int]:

@@ -12,11 +12,9 @@ from pyarrow import ipc
 import dask_s3vm as s3
 from dask_s3vm.checkpoints.state_file import read_state, write_state
 from dask_s3vm.exceptions import CheckpointError
-from dask_s3vm.io import DataFileError, read_arrow, read_npz
+from dask_s3vm.io import DataFileError, read_arrow, read_npz, write_data
 from dask_s3vm.io.checksum import check_archive, read_table
 from dask_s3vm.io.models import ModelFileError, load_predictor
-from dask_s3vm.io.npz import read_npz_data
-from dask_s3vm.io.writers import write_arrow, write_npz, write_parquet
 from dask_s3vm.methods.run import Saved, Snapshot
 
 IDENTITY = {"estimator": "TSVM"}
@@ -53,12 +51,9 @@ def written_state(path):
     write_state(path.parent, IDENTITY, Snapshot({"a": Saved(value, False, 3, 1)}, [], 7))
 
 
-def written_rows(write, labeled=True):
-    def to(path):
-        X, y, _, _ = sparse_rows()
-        write(X, y if labeled else None, path)
-
-    return to
+def written_rows(path):
+    X, y, _, _ = sparse_rows()
+    write_data(X, y, path)
 
 
 def read_both(read):
@@ -78,14 +73,14 @@ FILES = {
         lambda path: read_state(path.parent, IDENTITY),
         CheckpointError,
     ),
-    "npz": ("r.npz", written_rows(write_npz), read_both(read_npz), DataFileError),
+    "npz": ("r.npz", written_rows, read_both(read_npz), DataFileError),
     "npz block": (
         "r.npz",
-        written_rows(write_npz),
-        read_both(lambda path: read_npz_data(path, block="scipy")),
+        written_rows,
+        read_both(lambda path: read_npz(path, block="scipy")),
         DataFileError,
     ),
-    "arrow": ("r.arrow", written_rows(write_arrow), read_both(read_arrow), DataFileError),
+    "arrow": ("r.arrow", written_rows, read_both(read_arrow), DataFileError),
 }
 
 
@@ -123,7 +118,7 @@ def test_a_file_that_was_cut_is_noticed(name, tmp_path):
 
 def test_the_wrong_bytes_of_arrow_in_a_store_are_noticed(tmp_path):
     path = tmp_path / "r.arrow"
-    written_rows(write_arrow)(path)
+    written_rows(path)
     whole = path.read_bytes()
     url, fs = "memory://checksums/r.arrow", fsspec.filesystem("memory")
     fs.pipe_file("/checksums/r.arrow", whole)
@@ -141,8 +136,8 @@ def test_the_wrong_bytes_of_arrow_in_a_store_are_noticed(tmp_path):
 
 def test_others_read_our_files(tmp_path):
     """The checksums stand where the formats leave room."""
-    written_rows(write_arrow)(tmp_path / "r.arrow")
-    written_rows(write_npz)(tmp_path / "r.npz")
+    written_rows(tmp_path / "r.arrow")
+    written_rows(tmp_path / "r.npz")
     _, _, X, y = sparse_rows()
     table = ipc.open_file(tmp_path / "r.arrow").read_all()
     assert table["label"].to_pylist() == y.tolist()
@@ -171,7 +166,7 @@ def test_files_of_others_need_no_checksum(tmp_path):
 
 
 def test_a_file_without_batches_has_a_checksum(tmp_path):
-    write_arrow(np.zeros((0, 3)), np.zeros(0), tmp_path / "r.arrow")
+    write_data(np.zeros((0, 3)), np.zeros(0), tmp_path / "r.arrow")
     content = (tmp_path / "r.arrow").read_bytes()
     assert read_table(lambda low, high: content[low:high], len(content)) is not None
 
@@ -179,7 +174,7 @@ def test_a_file_without_batches_has_a_checksum(tmp_path):
 def test_pages_of_parquet_have_checksums(tmp_path):
     path = tmp_path / "r.parquet"
     X = np.random.default_rng(0).normal(size=(50, 4))
-    write_parquet(X, None, path, compression="none")
+    write_data(X, None, path, compression="none")
     whole = bytearray(path.read_bytes())
     place = whole.index(X[20].astype(np.float64).tobytes())
     whole[place] ^= 1  # the smallest bit of a number

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dask_s3vm import L2SVM, TableEncoder, load_model, save_model
+from dask_s3vm.features.plain import encoder_from_plain, plain_from_encoder
 from dask_s3vm.io import ModelFileError, read_table
-from dask_s3vm.io.encoders import encoder_from_plain, plain_from_encoder
 
 ROWS = [(i, "a,é" if i % 3 else 'b"', (-1) ** i * i, "yes" if i % 3 else "no") for i in range(60)]
 

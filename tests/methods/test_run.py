@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dask_s3vm.checkpoints import FileCheckpoint, holds_state
-from dask_s3vm.io.encoding import decode, encode
+from dask_s3vm.io.archive import decode, encode
 from dask_s3vm.methods import run
 from dask_s3vm.methods.run import Checkpoint, Method, Record, Saved
 from dask_s3vm.methods.state_fields import from_fields, to_fields

@@ -1,0 +1,362 @@
+"""Rows from numpy's files: ``.npz`` archives, sparse or dense, and mapped ``.npy`` matrices."""
+
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import dask.array as da
+import numpy as np
+from dask.utils import parse_bytes
+from scipy.sparse import csr_array, load_npz
+
+from dask_s3vm.io.archive import BROKEN, read_header
+from dask_s3vm.io.blocks import (
+    MOST_FEATURES,
+    Head,
+    Piece,
+    Source,
+    check_known,
+    check_options,
+    open_blocks,
+    sorted_labels,
+)
+from dask_s3vm.io.checksum import check_archive
+from dask_s3vm.io.errors import DataFileError, told
+from dask_s3vm.io.formats import FORMATS
+from dask_s3vm.io.sources import TextFile, UrlPath, find_files
+
+__all__ = ["read_npy", "read_npz"]
+
+_WANTED = "'X' (dense) or 'indices', 'indptr', 'shape' and perhaps 'data' (CSR), and perhaps 'y'"
+_LABELS = ".y.npy"
+
+
+# Archives -------------------------------------------------------------------------------------
+
+
+def read_npz(
+    urlpath: UrlPath,
+    *,
+    n_features: int | None = None,
+    block: Literal["gcxs", "scipy"] | None = None,
+    known_labels: Any = None,
+) -> tuple[Any, Any]:
+    """Read rows and labels of one ``.npz`` file into memory, or of several as lazy blocks.
+
+    Parameters
+    ----------
+    urlpath : str, path or list of these
+        Files, glob patterns or folders; each file is one block. A file has the keys ``X`` (dense),
+        or ``indices``, ``indptr``, ``shape`` and ``data`` (CSR; without ``data`` all values are
+        one), or was written by `scipy.sparse.save_npz`. In each case ``y`` may hold the labels.
+    n_features : int, optional
+        Number of columns; by default as many as the widest of the files says.
+    block : {"gcxs", "scipy"}, optional
+        Type of the blocks. By default a single file is read at once into a
+        ``scipy.sparse.csr_array``, and several have blocks of type ``sparse.GCXS``.
+    known_labels : list, optional
+        The labels that may occur, the mark of unlabeled rows included; any other is an error.
+
+    Returns
+    -------
+    X : dask.array.Array or scipy.sparse.csr_array
+        The rows: float32 if stored so, else float64. Columns are sorted in each row.
+    y : dask.array.Array or ndarray or None
+        The labels, ``None`` if no file has any.
+
+    Raises
+    ------
+    DataFileError
+        If a file cannot be read, holds something else, or does not fit the others.
+    FileNotFoundError
+        If a file does not exist.
+    """
+    files = find_files(urlpath, FORMATS["npz"].fits)
+    if block is not None or len(files) > 1:
+        options = {"n_features": n_features, "known_labels": known_labels}
+        return open_blocks(NpzSource(), files, block=block or "gcxs", **options)
+    check_options(n_features=n_features)
+    (file,) = files
+    with _opened(file, checked=True) as (archive, stream):
+        matrix = _read_rows(archive, stream)
+        labels = _read_labels(archive, matrix.shape[0])
+    if labels is not None:
+        check_known(labels, sorted_labels(known_labels), file, lambda row: f"row {row}")
+    if n_features is not None and n_features < matrix.shape[1]:
+        reason = f"has {matrix.shape[1]} columns, but n_features is {n_features}"
+        raise DataFileError(file.name, reason)
+    return _widened(matrix, n_features or matrix.shape[1]), labels
+
+
+class NpzSource(Source):
+    """Archives; each is one piece."""
+
+    name = "npz"
+    broken = BROKEN
+
+    def look(self, file: TextFile) -> Head:
+        """Read the sizes and types of an archive's arrays, but not the arrays."""
+        with _opened(file) as (archive, stream):
+            keys = set(archive.files)
+            heads = {key: _member_header(stream, key) for key in keys & {"X", "data", "y"}}
+            if "X" in heads and not {"indices", "indptr", "shape"} <= keys:
+                shape, dtype = heads["X"]
+            elif "shape" in keys and _member_header(stream, "shape")[0] == (2,):
+                shape = tuple(int(length) for length in archive["shape"])
+                dtype = heads["data"][1] if "data" in heads else np.dtype(np.float64)
+            else:
+                raise ValueError(f"has the keys {sorted(keys)}, wanted {_WANTED}")
+            if len(shape) != 2 or min(shape) < 0 or shape[1] > MOST_FEATURES:
+                raise ValueError(f"holds a matrix of shape {shape}, wanted rows and columns")
+            narrow = np.dtype(np.float32 if dtype == np.float32 else np.float64)
+            labels = heads["y"][1] if "y" in heads else None
+            return Head((shape[0],), shape[1], narrow, labels)
+
+    def read_rows(self, piece: Piece, n_features: int, dtype: np.dtype) -> csr_array:
+        """Return all rows."""
+        with _opened(piece.file, checked=True) as (archive, stream):
+            matrix = _read_rows(archive, stream)
+        return _widened(matrix, n_features).astype(dtype, copy=False)
+
+    def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
+        """Return all labels."""
+        with _opened(piece.file) as (archive, _):
+            labels: np.ndarray = archive["y"]
+        return labels.astype(dtype, copy=False)
+
+
+@contextmanager
+def _opened(file: TextFile, checked: bool = False) -> Iterator[tuple[Any, Any]]:
+    """Open an archive; say which one it was that could not be read.
+
+    `checked` : whether to read the whole file for its checksum, if it has one.
+    """
+    with told(file.name, BROKEN), file.fs.open(file.path, "rb") as stream:
+        # np.load reads other kinds of files too; only an archive has keys.
+        if not zipfile.is_zipfile(stream):
+            raise ValueError("is not an .npz archive")
+        if checked:
+            check_archive(stream)
+        stream.seek(0)
+        with np.load(stream, allow_pickle=False) as archive:
+            yield archive, stream
+
+
+def _member_header(stream: Any, key: str) -> tuple[tuple[int, ...], np.dtype]:
+    """Return shape and type of one array of an archive."""
+    with zipfile.ZipFile(stream) as directory, directory.open(f"{key}.npy") as member:
+        shape, _, dtype = read_header(member)
+        return shape, dtype
+
+
+def _widened(matrix: csr_array, columns: int) -> csr_array:
+    parts = (matrix.data, matrix.indices, matrix.indptr)
+    return csr_array(parts, shape=(matrix.shape[0], columns))
+
+
+def _read_rows(archive: Any, stream: Any) -> csr_array:
+    keys = set(archive.files)
+    if "format" in keys:
+        stream.seek(0)
+        matrix = csr_array(load_npz(stream))
+    elif {"indices", "indptr", "shape"} <= keys:
+        indices = archive["indices"]
+        data = archive["data"] if "data" in keys else np.ones(len(indices))
+        shape = tuple(archive["shape"].tolist())
+        matrix = csr_array((data, indices, archive["indptr"]), shape=shape)
+    elif "X" in keys:
+        matrix = _from_dense(archive["X"])
+    else:
+        raise ValueError(f"has the keys {sorted(keys)}, wanted {_WANTED}")
+    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        raise ValueError(
+            f"holds a matrix of shape {matrix.shape} and type {matrix.dtype}, "
+            "wanted rows and columns of real numbers"
+        )
+    if matrix.dtype != np.float32:
+        matrix = matrix.astype(np.float64)
+    matrix.check_format(full_check=True)
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _from_dense(dense: np.ndarray) -> csr_array:
+    if dense.ndim != 2 or dense.dtype.kind not in "biuf":
+        raise ValueError(
+            f"'X' is of shape {dense.shape} and type {dense.dtype}, "
+            "wanted rows and columns of real numbers"
+        )
+    return csr_array(dense)
+
+
+def _read_labels(archive: Any, rows: int) -> np.ndarray | None:
+    if "y" not in archive.files:
+        return None
+    labels: np.ndarray = archive["y"]
+    if labels.shape != (rows,):
+        raise ValueError(f"'y' is of shape {labels.shape}, wanted ({rows},)")
+    return labels
+
+
+# Matrices -------------------------------------------------------------------------------------
+
+
+def read_npy(
+    urlpath: UrlPath,
+    *,
+    y_path: UrlPath | None = None,
+    n_features: int | None = None,
+    blocksize: int | str = "32MiB",
+    known_labels: Any = None,
+) -> tuple[da.Array, da.Array | None]:
+    """Open matrices in ``.npy`` files as dask arrays; several are put under each other.
+
+    Parameters
+    ----------
+    urlpath : str, path or list of these
+        Files, glob patterns or folders; anything fsspec can open.
+    y_path : str, path or list of these, optional
+        Files of the labels, as many. By default ``NAME.y.npy`` beside each ``NAME.npy``, if there
+        is one.
+    n_features : int, optional
+        Number of columns, to make sure of it.
+    blocksize : int or str
+        Bytes in one block.
+    known_labels : list, optional
+        The labels that may occur, the mark of unlabeled rows included; any other is an error.
+
+    Returns
+    -------
+    X : dask.array.Array of shape (n_rows, n_features)
+        The rows, float32 or float64. Blocks of a local file of such numbers are views of its map.
+    y : dask.array.Array of shape (n_rows,) or None
+        The labels.
+
+    Raises
+    ------
+    DataFileError
+        If a file is cut short, or is something else.
+    """
+    check_options(blocksize=blocksize)
+    files = find_files(urlpath, lambda name: FORMATS["npy"].fits(name) and not _is_labels(name))
+    source = NpySource(parse_bytes(blocksize), _find_labels(files, y_path))
+    return open_blocks(source, files, n_features=n_features, known_labels=known_labels)
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An array in a file: where its numbers start, and what they are."""
+
+    file: TextFile
+    start: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    order: Literal["C", "F"]
+
+    @classmethod
+    def open(cls, file: TextFile, dimensions: int) -> "_Array":
+        """Read an array's header, and check that the file is as long as it says."""
+        with file.fs.open(file.path, "rb") as stream:
+            shape, fortran, dtype = read_header(stream)
+            start = stream.tell()
+        kinds = "biuf" if dimensions == 2 else "biufU"
+        if len(shape) != dimensions or min(shape) < 0 or dtype.kind not in kinds:
+            what = "rows and columns of real numbers" if dimensions == 2 else "one label per row"
+            raise DataFileError(file.name, f"is of shape {shape} and type {dtype}, wanted {what}")
+        size = dtype.itemsize
+        for length in shape:  # in Python numbers, which do not overflow
+            size *= int(length)
+        if file.size != start + size:
+            reason = f"has {file.size} bytes where shape {shape} of {dtype} needs {start + size}"
+            raise DataFileError(file.name, reason)
+        if fortran and dimensions == 2 and not file.is_local:
+            raise DataFileError(file.name, "is stored by columns, which only a local file may be")
+        return cls(file, start, shape, dtype, "F" if fortran else "C")
+
+    def read(self, piece: Piece) -> np.ndarray:
+        """Return some rows: a view of a local file, else a copy."""
+        low, high = piece.low, piece.low + piece.rows
+        if self.file.is_local:
+            whole = np.memmap(self.file.path, self.dtype, "r", self.start, self.shape, self.order)
+            return np.asarray(whole[low:high])
+        width = self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
+        text = self.file.read_exactly(self.start + low * width, self.start + high * width)
+        return np.frombuffer(text, dtype=self.dtype).reshape(high - low, *self.shape[1:])
+
+
+@dataclass(frozen=True)
+class NpySource(Source):
+    """Matrices, cut into pieces of some bytes.
+
+    Attributes
+    ----------
+    blocksize : int
+        Bytes of a piece.
+    labels : dict of str to TextFile
+        The file of the labels for each file of rows; empty without labels.
+    """
+
+    name = "npy"
+    broken = (ValueError, EOFError, OSError, TypeError)
+    refusal = "is not an .npy file that can be read"
+
+    blocksize: int
+    labels: dict[str, TextFile]
+
+    def look(self, file: TextFile) -> Head:
+        """Read the header, and that of the labels."""
+        matrix = _Array.open(file, 2)
+        n, columns = matrix.shape
+        labels = None
+        if self.labels:
+            column = _Array.open(self.labels_of(file), 1)
+            labels = column.dtype
+            if column.shape[0] != n:
+                reason = f"has {column.shape[0]} labels for {n} rows"
+                raise DataFileError(column.file.name, reason)
+        size = n * columns * matrix.dtype.itemsize
+        count = min(max(1, -(-size // self.blocksize)), max(n, 1))
+        cuts = [(n * i // count, n * (i + 1) // count) for i in range(count)]
+        rows = tuple(high - low for low, high in cuts)
+        return Head(rows, columns, matrix.dtype, labels, dense=True)
+
+    def labels_of(self, file: TextFile) -> TextFile:
+        """Return the file beside."""
+        return self.labels[file.name]
+
+    def read_rows(self, piece: Piece, n_features: int, dtype: np.dtype) -> np.ndarray:
+        """Return finite rows."""
+        rows = _Array.open(piece.file, 2).read(piece)
+        if not np.all(np.isfinite(rows)):
+            row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+            reason = f"value {rows[row, column]} of column {column} is not finite"
+            raise DataFileError(piece.file.name, reason, self.where(piece, row))
+        return rows.astype(dtype, copy=False)
+
+    def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
+        """Return labels of the file beside."""
+        return _Array.open(self.labels_of(piece.file), 1).read(piece).astype(dtype)
+
+
+def _find_labels(files: list[TextFile], y_path: UrlPath | None) -> dict[str, TextFile]:
+    if y_path is not None:
+        beside = find_files(y_path, FORMATS["npy"].fits)
+        if len(beside) != len(files):
+            raise ValueError(f"y_path has {len(beside)} files, wanted {len(files)} as of rows")
+        return {file.name: own for file, own in zip(files, beside, strict=True)}
+    paths = [file.path[: -len(".npy")] + _LABELS for file in files]
+    there = [path for file, path in zip(files, paths, strict=True) if file.fs.exists(path)]
+    if not there:
+        return {}
+    if len(there) < len(files):
+        missing = next(path for path in paths if path not in there)
+        raise FileNotFoundError(f"there is no file {missing!r}, but other rows have labels")
+    names = [f.fs.unstrip_protocol(path) for f, path in zip(files, paths, strict=True)]
+    return {file.name: own for file, own in zip(files, find_files(names), strict=True)}
+
+
+def _is_labels(name: str) -> bool:
+    return os.fspath(name).lower().endswith(_LABELS)
