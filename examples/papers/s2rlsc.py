@@ -175,9 +175,11 @@ def share_split(seed, make, n_labeled, n_unlabeled, n, d, lams, search):
     labeled, unlabeled, test = three_way(y, (n_labeled, n_unlabeled, n // 2), seed)
     rows, part = training(X, y, labeled, unlabeled)
     supervised = rlsc_path(rows[:n_labeled], part[:n_labeled], lams)
+    # most rows may be labeled: say what marks the others
     semi = s2rlsc_path(
-        rows, part, lams, balance="paper", positive_ratio=float(y.mean()), **search, random_state=0
-    )
+        rows, part, lams, balance="paper", positive_ratio=float(y.mean()), unlabeled=-1,
+        **search, random_state=0,
+    )  # fmt: skip
     return [
         100 * min(error(model, X[test], y[test]) for model in models)
         for models in (supervised, semi)

@@ -20,7 +20,7 @@ def test_an_error_of_ours_is_not_bad_input(error, g2c_file, monkeypatch):
     def fit(self, X, y):
         raise error
 
-    monkeypatch.setattr(dask_s3vm.TSVM, "fit", fit)
+    monkeypatch.setattr(dask_s3vm.S3VM, "fit", fit)
     done = run("train", g2c_file, "--quiet")
     assert done.exit_code == 70
     assert type(error).__name__ in done.stderr

@@ -9,7 +9,7 @@ from running import result_of, run
 from dask_s3vm import TSVM, load_model
 from dask_s3vm.model_selection import S3VMGridSearchCV, S3VMRandomizedSearchCV
 
-GRID = ["--grid", "lam=1e-3,1e-1", "--grid", "lam-unlabeled=0.1,1"]
+GRID = ["--method", "tsvm", "--grid", "lam=1e-3,1e-1", "--grid", "lam-unlabeled=0.1,1"]
 COMMON = ["--positive-ratio", 0.5, "--folds", 3, "--nworkers", 0]
 
 
@@ -87,7 +87,7 @@ def test_kernels_and_words_are_tried_too(g2c_file):
     ("options", "words"),
     [
         (["--grid", "lam"], "NAME=VALUE"),
-        (["--grid", "C=1,2"], "'C' is not an option of --method tsvm; there are"),
+        (["--grid", "C=1,2"], "'C' is not an option of --method s3vm; there are"),
         (["--grid", "lam=a,b"], "is not a number"),
         (["--grid", "lam=1e-4..1"], "--random"),
         (["--grid", "lam=1..0.1", "--random", 2], "0 < LOW < HIGH"),

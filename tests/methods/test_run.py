@@ -318,7 +318,15 @@ def checkpoints(kind, directory):
     if kind == "memory":
         checkpoint = Checkpoint()
         return lambda: checkpoint
-    return lambda: FileCheckpoint(directory, IDENTITY, interval=3600.0)
+    last = []
+
+    def reopened():
+        while last:
+            last.pop().close()  # as the end of a process does
+        last.append(FileCheckpoint(directory, IDENTITY, interval=3600.0))
+        return last[0]
+
+    return reopened
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
