@@ -33,6 +33,11 @@ from dask_s3vm.problems.transductive import count_positive, falling_outputs, set
 #: How a training may end, from good to bad: "precision" where rounding allowed no further step.
 ENDINGS = ("converged", "precision", "max_stages", "max_iter")
 
+#: Labels of unlabeled rows may end within this part of the interval of the ratio, which is about a
+#: standard error, and at most so far from the ratio.
+LABEL_SHARE = 0.5
+MOST_LABEL_DRIFT = 0.05
+
 #: A share of positive predictions is far off by more than this part of the smaller class.
 FAR_OFF = 0.5
 
@@ -68,6 +73,19 @@ class BinaryTask:
         """Fewest and most unlabeled rows that may be predicted to be positive."""
         low, high = (end * self.n_unlabeled for end in self.ratio_interval)
         return min(int(np.ceil(low)), self.n_positive), max(int(high), self.n_positive)
+
+    @property
+    def label_window(self) -> tuple[int, int]:
+        """Fewest and most unlabeled rows that may be labeled +1 when a training ends.
+
+        Labels that must agree with a wrong ratio to the row put rows on the wrong side. Without
+        any bound, all of them may end on one.
+        """
+        low, high = self.ratio_interval
+        low = self.ratio - min(LABEL_SHARE * (self.ratio - low), MOST_LABEL_DRIFT)
+        high = self.ratio + min(LABEL_SHARE * (high - self.ratio), MOST_LABEL_DRIFT)
+        fewest, most = int(np.ceil(low * self.n_unlabeled)), int(high * self.n_unlabeled)
+        return min(fewest, self.n_positive), max(most, self.n_positive)
 
     def nearest_count(self, n: int) -> int:
         """Number of positive predictions that n is to become: n itself inside the window."""

@@ -87,7 +87,8 @@ class TSVMParameters(TransductiveParameters):
     facts = MethodFacts(
         name="tsvm",
         title="Transductive SVM with multiple switching",
-        history="One row per retraining and per switch",
+        history='One row per retraining and per switch; the last switches (event "release") are of '
+        "single rows",
         columns=(
             "class", "event", "level", "objective", "n_active", "newton_steps", "cg_steps",
             "switches", "seconds",

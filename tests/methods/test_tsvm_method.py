@@ -34,11 +34,12 @@ def parameters_of(**more):
     return TSVMParameters(**(wanted | more))
 
 
-def task_of(y, ratio=0.5, positive=1):
+def task_of(y, ratio=0.5, positive=1, interval=None):
     n_labeled, n_unlabeled = int((y >= 0).sum()), int((y < 0).sum())
     n_classes = int(y.max()) + 1
     costs = np.full(n_classes, 1 / n_labeled)
-    return BinaryTask(positive, costs, n_unlabeled, float(n_unlabeled), ratio)
+    interval = (ratio, ratio) if interval is None else interval
+    return BinaryTask(positive, costs, n_unlabeled, float(n_unlabeled), ratio, interval)
 
 
 def train_on(engine, record, task, **more):

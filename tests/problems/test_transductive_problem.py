@@ -129,6 +129,29 @@ def test_a_switch_lowers_the_objective_and_keeps_the_balance(rows, most):
         assert problem.switch(after, None)[0] == 0
 
 
+@given(rows=rows(), below=st.integers(0, 8), above=st.integers(0, 8))
+@settings(deadline=None, max_examples=150)
+def test_a_release_finds_the_best_labels_within_bounds(rows, below, above):
+    outputs, codes, labels = rows
+    free = codes < 0
+    n = int((labels[free] == 1).sum())
+    fewest, most = max(n - below, 0), min(n + above, int(free.sum()))
+    problem = problem_with_outputs(outputs, codes, labels)
+    _, point = problem.switch(problem.evaluate(ONE), None)
+    released, moved = problem.release(point, fewest, most)
+    after = problem.evaluate(ONE)
+    assert_same_point(moved, after)
+    assert released or after.value == pytest.approx(point.value, rel=1e-12)
+    own = np.sort(outputs[free])[::-1]
+    up, down = np.maximum(0, 1 - own) ** 2, np.maximum(0, 1 + own) ** 2
+    losses = [0.05 * (up[:k].sum() + down[k:].sum()) for k in range(fewest, most + 1)]
+    now = labels_of(problem)[free]
+    here = 0.05 * (np.maximum(0, 1 - now * outputs[free]) ** 2).sum()
+    assert here == pytest.approx(min(losses), rel=1e-12, abs=1e-15)
+    assert fewest <= (now == 1).sum() <= most
+    assert problem.release(after, fewest, most)[0] == 0
+
+
 @given(rows=rows(), seed=st.integers(0, 10**6))
 @settings(deadline=None, max_examples=100)
 def test_a_switch_of_weighted_rows_does_not_raise_the_objective(rows, seed):
