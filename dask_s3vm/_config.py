@@ -50,6 +50,11 @@ def mapped() -> str:
     return wanted
 
 
+def live() -> bool:
+    """Whether fits on a cluster tell the live page of its dashboard how they are getting on."""
+    return bool(dask.config.get("s3vm.live"))
+
+
 def recovery_attempts() -> int:
     """Number of worker losses that a fit recovers from; old losses are forgotten."""
     return int(dask.config.get("s3vm.recovery-attempts"))

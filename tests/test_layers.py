@@ -30,6 +30,7 @@ LAYERS = {
     "methods": [
         "interrupts", "parameters", "numerics", "engine", "solvers", "problems",
     ],
+    "live": ["_config", "parameters", "engine", "methods"],
     "features": [
         "_lazy", "_config", "exceptions", "frames", "interrupts", "numerics", "kernels", "engine",
     ],
@@ -41,7 +42,7 @@ LAYERS = {
     "checkpoints": ["_version", "exceptions", "kernels", "engine", "methods", "io"],
     "estimators": [
         "_config", "exceptions", "parameters", "labels", "frames", "interrupts", "numerics",
-        "engine", "problems", "methods", "features", "prediction", "checkpoints",
+        "engine", "problems", "methods", "live", "features", "prediction", "checkpoints",
     ],
     "baselines": ["labels", "features", "estimators"],
     "model_selection": [
@@ -52,12 +53,12 @@ LAYERS = {
     "plotting": ["parameters", "labels"],
     "reports": ["_version", "_config", "parameters", "io", "plotting"],
     "bench": [
-        "_config", "local_cluster", "kernels", "engine", "problems", "estimators",
-        "model_selection", "datasets",
+        "_config", "local_cluster", "kernels", "engine", "problems", "live", "estimators",
+        "baselines", "model_selection", "datasets",
     ],
     "cli": [
         "_version", "_config", "exceptions", "parameters", "labels", "interrupts", "local_cluster",
-        "kernels", "engine", "io", "checkpoints", "datasets", "model_selection", "plotting",
+        "kernels", "engine", "live", "io", "checkpoints", "datasets", "model_selection", "plotting",
         "reports", "bench",
     ],
     "__main__": ["cli"],
@@ -71,6 +72,7 @@ DASK = (
     "datasets/",
     "cli/",
     "bench/",
+    "live/plugin.py",
     "estimators/_linear.py",
     "model_selection/metrics.py",
     "interrupts.py",

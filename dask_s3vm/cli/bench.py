@@ -115,6 +115,28 @@ def safety(rows: int, steps: int, as_json: bool) -> None:
 
 
 @bench.command()
+@_with_default("--rows", default=20_000, help="Number of rows.")
+@_with_default("--seconds", default=4.0, help="Length of one of 16 turns.")
+@json_option
+def live(rows: int, seconds: float, as_json: bool) -> None:
+    """Measure what the live page costs a round on two worker processes."""
+    from dask_s3vm.bench.live import measure_live
+
+    show(measure_live(rows, seconds), as_json)
+
+
+@bench.command()
+@_with_default("--rows", multiple=True, default=(2_000, 10_000), help="Number of rows; repeatable.")
+@_with_default("--labels", default=100, help="Number of labeled rows.")
+@json_option
+def others(rows: tuple[int, ...], labels: int, as_json: bool) -> None:
+    """Time fits with few labels, beside those of scikit-learn."""
+    from dask_s3vm.bench.others import measure_others
+
+    show([row for n_rows in rows for row in measure_others(n_rows, labels)], as_json)
+
+
+@bench.command()
 @_with_default("--fits", default=200, help="Number of fits.")
 @_with_default("--rows", default=5_000, help="Number of rows.")
 @json_option

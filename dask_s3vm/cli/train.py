@@ -3,11 +3,12 @@
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
 
+from dask_s3vm import _config
 from dask_s3vm.cli.cluster import cluster_of, cluster_options, running_on
 from dask_s3vm.cli.config import config_options, effective
 from dask_s3vm.cli.data import Rows, data_options, labeled_rows
@@ -32,7 +33,7 @@ from dask_s3vm.io.store import check_writable, is_local
 from dask_s3vm.reports.record import RunRecord
 
 #: Options that say nothing of what is computed: a run is repeated without them.
-_NOT_REPEATED = ("resume", "dry_run", "as_json", "quiet")
+_NOT_REPEATED = ("resume", "dry_run", "as_json", "quiet", "live")
 
 
 def training_options(command: Any) -> Any:
@@ -73,6 +74,14 @@ def training_options(command: Any) -> Any:
     help="File to write the labels found for the unlabeled rows to: .csv or .npy.",
 )
 @option(
+    "--live",
+    type=click.IntRange(0, 65535),
+    group="run",
+    metavar="PORT",
+    help="Serve a page about the running fit on this machine, at http://127.0.0.1:PORT/s3vm; 0 "
+    "takes any free port.",
+)
+@option(
     "--dry-run",
     is_flag=True,
     group="run",
@@ -98,7 +107,10 @@ def train(ctx: click.Context, **chosen: Any) -> None:
     job.check(estimator)
     report = None if chosen["dry_run"] else chosen["report"]
     with RunRecord(report, job.config, job.say, ending_of) as record:
-        with closing_run(chosen["checkpoint"]), format_errors(), _held_state(chosen):
+        with (
+            closing_run(chosen["checkpoint"]), format_errors(), _held_state(chosen),
+            _live_page(chosen["live"], job.say),
+        ):  # fmt: skip
             row = _carry_out(job, estimator, record)
         if row is not None:
             show(row, chosen["as_json"])
@@ -219,6 +231,25 @@ def _held_state(chosen: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _live_page(port: int | None, say: Callable[[str], None]) -> Iterator[None]:
+    """Serve the page of --live."""
+    if port is None:
+        yield
+        return
+    from dask_s3vm.live.server import live_page
+
+    with contextlib.ExitStack() as stack:
+        try:
+            address = stack.enter_context(live_page(port))
+        except OSError as error:
+            raise click.UsageError(
+                f"--live {port}: {error.strerror}; 0 takes a free port"
+            ) from None
+        say(f"live page: {address}")
+        yield
+
+
 def _carry_out(job: Job, estimator: Any, record: RunRecord) -> dict[str, Any] | None:
     """Read, train and write; returns what is to be shown, if it has not been."""
     from dask_s3vm import save_model
@@ -235,6 +266,10 @@ def _carry_out(job: Job, estimator: Any, record: RunRecord) -> dict[str, Any] | 
             dry_run(estimator, X, y, client, chosen["as_json"])
             return None
         job.say(f"training on {X.shape[0]:,} rows x {X.shape[1]:,} features")
+        if client is not None and _config.live():
+            from dask_s3vm.live.plugin import page_address
+
+            job.say(f"live page: {page_address(client)}")
         estimator.fit(X, y)
         times = job.times()
         rows.attach_encoder(estimator)

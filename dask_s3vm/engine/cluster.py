@@ -22,6 +22,7 @@ from dask_s3vm.engine.computing import RetryBudget
 from dask_s3vm.engine.local import Group
 from dask_s3vm.engine.operations import Operation, Recipes, uses_of
 from dask_s3vm.engine.plan import Layout
+from dask_s3vm.engine.protocol import RoundTimes
 from dask_s3vm.engine.shard import drop_state
 from dask_s3vm.engine.tree import Node, Parts, cover_all, sum_nodes
 from dask_s3vm.engine.workers import (
@@ -50,9 +51,20 @@ MOVE_REST = 10.0
 class WorkerGroup(Group):
     """The shards of an engine on this worker: a dask actor, whose calls run one at a time."""
 
+    _seconds = 0.0
+
     def run(self, method: str, numbers: Sequence[int] | None, *args: Any) -> Any:
         """Call `sum` or `each`, for all shards (None) or for some."""
-        return getattr(self, method)(*args, numbers=numbers)
+        began = time.perf_counter()
+        try:
+            return getattr(self, method)(*args, numbers=numbers)
+        finally:
+            self._seconds += time.perf_counter() - began
+
+    def take_seconds(self) -> float:
+        """Return the time of the passes since the last time that it was asked for."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
 
     def absorb(self, keys: list[str]) -> None:
         """Take over the shards of other actors of this worker, given by their keys."""
@@ -125,6 +137,7 @@ class ClusterEngine:
         self.layout = layout
         self.rounds = 0
         self.losses = 0
+        self.times = RoundTimes()
         self._client = client
         self._maker = maker
         self._groups: dict[str, RemoteGroup] = {}  # by address, in the order of first shards
@@ -197,6 +210,10 @@ class ClusterEngine:
         with self._reporting_lost_scheduler():
             if self._worker_list.updated():
                 self._move_to_joined()
+            if self.times.wanted:
+                calls = [(group.actor, ()) for group in self._groups.values()]
+                found = call_all(self._client, calls, "take_seconds")
+                self.times.set_mark(self.rounds, dict(zip(self._groups, found, strict=True)))
             waiting: set[int] | None = None  # all shards
             while waiting is None or waiting:
                 rebuilt = self._ensure(uses.needs)
@@ -225,6 +242,7 @@ class ClusterEngine:
                 numbers = [number for number in numbers if number in wanted]
             if numbers:
                 calls.append((group, numbers))
+        began = time.perf_counter()
         found = call_all(
             self._client,
             [
@@ -233,6 +251,7 @@ class ClusterEngine:
             ],
             "run",
         )
+        self.times.rounds += time.perf_counter() - began
         answers, lost = [], []
         for (group, numbers), answer in zip(calls, found, strict=True):
             if isinstance(answer, WorkerLostError):
@@ -284,6 +303,11 @@ class ClusterEngine:
             ) from error
 
     # Placement of shards ------------------------------------------------------------------------
+
+    @property
+    def holdings(self) -> dict[str, int]:
+        """See `Engine.holdings`."""
+        return {address: len(group.numbers) for address, group in self._groups.copy().items()}
 
     def _held(self) -> Holdings:
         return {address: group.numbers for address, group in self._groups.items()}

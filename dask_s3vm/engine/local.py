@@ -5,6 +5,7 @@ of the rows. `Group` runs operations over the shards of a process; on a cluster,
 one (see `cluster.WorkerGroup`).
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from dask_s3vm import interrupts
 from dask_s3vm.engine import memory
 from dask_s3vm.engine.operations import Operation
 from dask_s3vm.engine.plan import Layout
+from dask_s3vm.engine.protocol import RoundTimes
 from dask_s3vm.engine.shard import Shard, drop_state
 from dask_s3vm.engine.tree import Parts, TreeSum, cover_all
 
@@ -28,19 +30,32 @@ class LocalEngine:
         self.layout = layout
         self.n_threads = n_threads
         self.rounds = 0
+        self.times = RoundTimes()
         self._group = Group(shards, len(shards), n_threads)
+
+    @property
+    def holdings(self) -> dict[str, int]:
+        """See `Engine.holdings`."""
+        return {"this process": self.layout.n_shards}
 
     def sum(self, op: Operation, *args: Any) -> Parts:
         """See `Engine.sum`."""
-        interrupts.check()
-        self.rounds += 1
-        return self._group.sum(op, *args)
+        return self._timed(self._group.sum, op, *args)
 
     def each(self, op: Operation, *args: Any) -> list[Any]:
         """See `Engine.each`."""
+        return self._timed(self._group.each, op, *args)
+
+    def _timed(self, run: Callable[..., Any], op: Operation, *args: Any) -> Any:
         interrupts.check()
         self.rounds += 1
-        return self._group.each(op, *args)
+        if self.times.wanted:
+            self.times.set_mark(self.rounds, {})
+        began = time.perf_counter()
+        result = run(op, *args)
+        self.times.passes += time.perf_counter() - began
+        self.times.rounds = self.times.passes
+        return result
 
     def remember(self, name: str, op: Operation, *args: Any) -> None:
         """See `Engine.remember`; does nothing, since rows in this process are never lost."""

@@ -1,10 +1,48 @@
 """The interface between solvers and the engine: rounds over rows that stay in place."""
 
-from typing import Any, Protocol
+import time
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 from dask_s3vm.engine.operations import Operation
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.tree import Parts
+
+
+class Mark(NamedTuple):
+    """Sums at one moment: of the clock, rounds made, seconds in rounds, and of these in passes."""
+
+    clock: float
+    n_rounds: int
+    rounds: float
+    passes: float
+
+
+@dataclass
+class RoundTimes:
+    """Where the time of the rounds so far went, in seconds.
+
+    rounds : in calls to the workers, as the client sees it.
+    passes : of that, over the rows; of several workers, the slowest one. The rest is transport.
+    by_worker : over the rows, by worker.
+    wanted : set to have workers asked for their passes before the next round, and reset then.
+    mark : all of these sums when they were last asked.
+    """
+
+    rounds: float = 0.0
+    passes: float = 0.0
+    by_worker: dict[str, float] = field(default_factory=dict)
+    wanted: bool = False
+    mark: Mark | None = None
+
+    def set_mark(self, n_rounds: int, answers: dict[str, Any]) -> None:
+        """Take in the passes since workers were last asked; lost workers gave no number."""
+        seconds = {name: s for name, s in answers.items() if isinstance(s, float)}
+        known = self.by_worker
+        self.passes += max(seconds.values(), default=0.0)
+        self.by_worker = known | {name: known.get(name, 0.0) + s for name, s in seconds.items()}
+        self.mark = Mark(time.perf_counter(), n_rounds, self.rounds, self.passes)
+        self.wanted = False
 
 
 class Engine(Protocol):
@@ -29,6 +67,13 @@ class Engine(Protocol):
     layout: Layout
     #: number of rounds so far
     rounds: int
+    #: where the time of these rounds went
+    times: RoundTimes
+
+    @property
+    def holdings(self) -> dict[str, int]:
+        """Number of shards by worker; may be asked for by any thread."""
+        ...
 
     def sum(self, op: Operation, *args: Any) -> Parts:
         """Run a round: broadcast `args`, run `op` on every shard, add in the order of `tree`."""

@@ -35,6 +35,7 @@ def positive_ratios(
     if not isinstance(given, str):
         shares = given_shares(given, classes)
         return [given_ratio(shares[positive], totals.n_unlabeled) for positive in positives]
+    record.tell({}, "estimating the ratio of the classes")
     compute = partial(estimate_ratios, engine, totals, positives, given)
     estimates = record.once("ratio", RatioEstimates, compute).estimates
     if len(estimates) == 1 and totals.n_unlabeled:

@@ -188,6 +188,7 @@ class Record:
     Attributes
     ----------
     history : its rows.
+    callbacks : a list; more can be added.
     """
 
     def __init__(
@@ -198,7 +199,7 @@ class Record:
         rounds_before: int = 0,
         progress: ProgressListener | None = None,
     ) -> None:
-        self._callbacks = list(callbacks)
+        self.callbacks = list(callbacks)
         self._checkpoint = Checkpoint() if checkpoint is None else checkpoint
         self._engine = engine
         self._progress = progress
@@ -213,7 +214,7 @@ class Record:
     def add(self, row: HistoryRow) -> None:
         """Add a row to the history."""
         self.history.append(row)
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             callback(row)
 
     def run(self, name: str, method: Method[S, R], about: HistoryRow | None = None) -> R:
@@ -233,13 +234,13 @@ class Record:
         first_row, n_iter = len(self.history), 0
         try:
             if saved is None:
-                self._tell(about, method.starting, None)
+                self.tell(about, method.starting, None)
                 state = method.start()
             else:
                 first_row, n_iter = saved.first_row, saved.n_iter
                 state = method.restore(from_fields(method.State, saved.value))
             while not state.done:
-                self._tell(about, *method.progress(state))
+                self.tell(about, *method.progress(state))
                 self._save(name, method, state, n_iter, first_row)
                 interrupts.check()
                 state = method.advance(state)
@@ -266,7 +267,8 @@ class Record:
         self._keep(name, Saved(result, True, 0, first_row))
         return result
 
-    def _tell(self, about: HistoryRow, what: str, done: float | None) -> None:
+    def tell(self, about: HistoryRow, what: str, done: float | None = None) -> None:
+        """Say what the fit does next, and the fraction that is done, where that is known."""
         if self._progress is not None and what:
             self._progress(about, what, done)
 

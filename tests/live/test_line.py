@@ -21,7 +21,8 @@ from dask_s3vm import (
     MaxMarginClustering,
     SubmodularS3VM,
 )
-from dask_s3vm.estimators._record import Pace, Progress, duration
+from dask_s3vm.live.course import Pace
+from dask_s3vm.live.line import Progress, duration
 from dask_s3vm.methods.tsvm import TSVMState, TSVMTraining, levels
 
 
