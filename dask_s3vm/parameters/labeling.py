@@ -57,9 +57,9 @@ class LabelingParameters(
     )
     center: bool = parameter(
         "bool",
-        "Whether the kernel is taken about the mean of the unlabeled rows, on the fly: sparse rows "
-        "stay sparse. False is the paper's form, in which the mean of rows that are not negative "
-        "outweighs what tells them apart.",
+        "Whether unlabeled rows are taken about their mean, and labeled ones about theirs, on the "
+        "fly: sparse rows stay sparse. False is the paper's form, in which the mean of rows that "
+        "are not negative outweighs what tells them apart.",
         ["boolean"],
         default=True,
     )
