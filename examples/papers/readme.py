@@ -1,4 +1,4 @@
-"""Insert the tables of ``results/`` into README.md, between the marks with their names.
+"""Insert the tables of ``results/`` into README.md, folded, between the marks with their names.
 
 python examples/papers/readme.py
 """
@@ -10,12 +10,20 @@ HERE = Path(__file__).resolve().parent
 MARK = re.compile(r"<!-- (\S+) -->\n.*?<!-- end -->", flags=re.DOTALL)
 
 
+def folded(table):
+    """Return a table that opens by a click on its title and its count of cells."""
+    title, *rest = table.strip().split("\n")
+    count = f" {rest[-1]}" if rest[-1].startswith("Of ") else ""
+    lines = ["<details>", f"<summary><b>{title.strip('*')}.</b>{count}</summary>", *rest, ""]
+    return "\n".join([*lines, "</details>"])
+
+
 def filled(text, results):
     """Return the text with the stored table at every mark."""
 
     def table(match):
         path = results / f"{match[1]}.md"
-        found = path.read_text(encoding="utf-8").strip() if path.exists() else "not run yet"
+        found = folded(path.read_text(encoding="utf-8")) if path.exists() else "not run yet"
         return f"<!-- {match[1]} -->\n{found}\n<!-- end -->"
 
     return MARK.sub(table, text)

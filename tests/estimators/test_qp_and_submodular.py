@@ -203,7 +203,8 @@ def test_labels_of_one_class_mostly_do_not_pull_it_apart(kind, seed, part):
 @pytest.mark.parametrize("kind", [QPS3VM, SubmodularS3VM])
 def test_centered_rows_may_be_moved(kind):
     X, _, few = one_sided(0)
-    here, there = (kind(positive_ratio=0.8).fit(rows, few) for rows in (X, X + [3.0, -7.0]))
+    moved = X + np.array([3.0, -7.0])
+    here, there = (kind(positive_ratio=0.8).fit(rows, few) for rows in (X, moved))
     assert np.array_equal(here.transduction_, there.transduction_)
     assert here.objective_ == pytest.approx(there.objective_, rel=1e-9)
 
