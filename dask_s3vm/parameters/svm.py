@@ -146,14 +146,14 @@ class CCCPParameters(TransductiveParameters):
         iteration="turns",
         estimator="_transductive:CCCPS3VM",
         row_bytes=50,
-        rounds=((20, 500), (50, 2000)),
+        rounds=((36, 337), (54, 518)),
     )  # fmt: skip
 
     ramp: float = parameter(
         "float",
-        "s of the ramp loss, above -1 and at most 0. Unlabeled rows with |f| <= -s count for "
-        "neither class until their output grows: the lower s, the fewer labels are decided at "
-        "once. With 0, every row has a label in every turn.",
+        "Where the ramp loss becomes flat (s), above -1 and at most 0. Unlabeled rows with |f| <= "
+        "-s count for neither class until their output grows: the lower s, the fewer labels are "
+        "decided at once. With 0, every row has a label in every turn.",
         [Between(Real, -1, 0, "right")],
         default=-0.3,
     )

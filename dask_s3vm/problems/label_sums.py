@@ -123,7 +123,8 @@ def label_sums(
     positive : the class number that is +1.
     costs : c_i of a labeled row of sample weight 1, by its class.
     """
-    return LabelSums(*engine.sum(sums_of, positive, costs), cost, center)
+    unlabeled, labeled, known = engine.sum(sums_of, positive, costs)
+    return LabelSums(unlabeled, labeled, known, cost, center)
 
 
 def kernel_bounds(engine: Engine, sums: LabelSums) -> tuple[float, float]:
