@@ -16,11 +16,12 @@ where c_i is C times the weight of row i, and its gradient is dF/dp_j = z_j.v wi
 so that only vectors of length d are communicated. For other kernels, z are their features.
 
 Where rows are centered, the labeled ones are taken about their own weighted mean, z_i = x_i - m_L.
-Then g = k (mu+ - mu-) with k = C+ C- / (C+ + C-) times two, mu the means of the labeled rows of
-either class and C their total costs: no move of the rows changes it. About m it would have a second
+Then g = 2 C+ C- / (C+ + C-) (mu+ - mu-), mu the means of the labeled rows of either class and C+,
+C- their total costs: no move of the rows changes it. About m it would have a second
 term, (C+ - C-) (m_L - m), which tells nothing of the classes: it is the error of a mean of l rows,
-and with labels of one class mostly it leads to minima far from the labels (kdd99 with ten labels:
-59 % right where 93 % are without it).
+and with labels of one class mostly it leads to minima far from the labels (20,000 rows of kdd99,
+ten labels that weigh an eighth of the others: 84 % right in the mean of ten draws and 60 % in the
+worst, where 95 and 90 % are without it).
 
 Labels that were found for the unlabeled rows are one bit a row, by shard.
 """
