@@ -16,7 +16,7 @@ along z are corrected for by the products x.m.
 
 import numpy as np
 
-from dask_s3vm.kernels.dual import box_step
+from dask_s3vm.kernels.dual import box_step, first_state, shuffle
 from dask_s3vm.kernels.rows import Rows, pair_add, pair_dot, pair_move
 from dask_s3vm.numerics.compiler import kernel
 
@@ -106,17 +106,12 @@ def ramp_ascend(
     `pair` gets the sum of s x. Returns (gain of the terms that are not |w|^2, if all of the change
     is made; sum of s).
     """
-    state = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0xD1B54A32D192ED03)
+    state = first_state(seed)
     total, by_mean, added = 0.0, 0.0, 0.0  # sums of s, of s x.m, and of gains
     first = 0.0
     for epoch in range(epochs):
         gained = 0.0
-        for k in range(work.size - 1, 0, -1):  # shuffle, by xorshift64
-            state ^= state << np.uint64(13)
-            state ^= state >> np.uint64(7)
-            state ^= state << np.uint64(17)
-            j = np.int64((state >> np.uint64(32)) % np.uint64(k + 1))
-            work[k], work[j] = work[j], work[k]
+        state = shuffle(work, state)
         for k in range(work.size):
             i = np.int64(work[k])
             v = dual[i] + change[i]

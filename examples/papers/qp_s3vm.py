@@ -160,7 +160,7 @@ def scalings(args):
     table.say(f"{splits} splits (paper: 10); labels, C, C*/C as in Table II, true ratio; minima: "
               f"values of F in which {STARTS + 1} starts of QP, centered, end")  # fmt: skip
     printed, table.paper = table.paper, {}
-    for name in ("australian", "svmguide1", "a9a", "stand-in for w6a: w8a"):
+    for name in ("australian", "svmguide1", "stand-in for w6a: w8a"):
         row = ROWS[name]
         if excuse(name, row[0], args, ("australian",)):
             continue
