@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 PAPERS = Path(__file__).resolve().parents[1] / "examples" / "papers"
@@ -119,6 +120,31 @@ def test_means_agree_within_one_standard_deviation(printed, values, higher, verd
     tables = script("tables")
     cell = tables.Cell(tables.Printed.of(printed), values)
     assert cell.agrees(higher) == verdict
+
+
+def test_splits_that_are_done_are_not_run_again(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(PAPERS))
+    over_splits, kept, made = script("common").over_splits, tmp_path / "splits" / "row.json", []
+
+    def one(seed, shift):
+        made.append(seed)
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        return {"SVM": (seed + shift, 0.5)}
+
+    with pytest.raises(KeyboardInterrupt):
+        over_splits(one, range(4), 1, 10, kept=kept)
+    found = over_splits(one, range(4), 1, 10, kept=kept)
+    assert made == [0, 1, 2, 2, 3]
+    assert [split["SVM"][0] for split in found] == [10, 11, 12, 13]
+
+
+def test_balanced_draws_have_half_of_the_labels_of_each_class():
+    three_way, y = script("splits").three_way, (np.arange(500) % 5 == 0).astype(int)
+    labeled, unlabeled, test = three_way(y, (25, 225, 250), 3, balanced=True)
+    assert np.bincount(y[labeled]).tolist() == [13, 12]
+    assert [len(part) for part in (labeled, unlabeled, test)] == [25, 225, 250]
+    assert len(np.unique(np.concatenate([labeled, unlabeled, test]))) == 500
 
 
 @pytest.fixture(scope="module")

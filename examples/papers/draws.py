@@ -1,11 +1,10 @@
 """What the draw does: of the generated sets themselves, and of the rows that are labeled.
 
 The papers generate G2C and G4C once, and do not say how labels were drawn. LIBSVM's cells tell:
-nothing in them is ours. Three ways to draw labels are compared,
+nothing in them is ours. Two ways to draw labels are compared,
 
-random    as in the tables: at least two rows of each class
+random    at least two rows of each class
 balanced  half of the labels of each class
-first     the first rows of a random order, whatever their classes, at least one of each
 
 on several generations of the sets, and on those images whose cells differ most from the paper's.
 `all labels` is the plane between the class means of all training rows, with their true labels: no
@@ -33,23 +32,6 @@ IMAGES = {"C(5,9)": "COIL (5, 9)", "C(6,19)": "COIL (6, 19)", "M(2,7)": "MNIST (
 METHODS = ("LIBSVM", "CCCP", "CCCP, true ratio", "QN", "QN, true ratio", "all labels")
 
 
-def drawn(y, sizes, seed, how):
-    """Draw labeled, unlabeled and test rows."""
-    if how == "random":
-        return three_way(y, sizes, seed)
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(y))[: sum(sizes)]
-    if how == "balanced":
-        half = sizes[0] // 2
-        few = np.concatenate([
-            order[y[order] == 1][:half], order[y[order] == 0][: sizes[0] - half]
-        ])  # fmt: skip
-        order = np.concatenate([few, order[~np.isin(order, few)]])
-    elif len(np.unique(y[order[: sizes[0]]])) < 2:
-        return drawn(y, sizes, seed + 1000, how)
-    return np.split(order, np.cumsum(sizes)[:-1])
-
-
 def plane_of_means(rows, y):
     """Return the plane halfway between the means of two classes."""
     low, high = rows[y == 0].mean(axis=0), rows[y == 1].mean(axis=0)
@@ -58,7 +40,7 @@ def plane_of_means(rows, y):
 
 def one_draw(seed, X, y, sizes, how):
     """{method: test error in %}."""
-    labeled, unlabeled, test = drawn(y, sizes, seed, how)
+    labeled, unlabeled, test = three_way(y, sizes, seed, balanced=how == "balanced")
     rows, part = training(X, y, labeled, unlabeled)
     svm, _ = realistic(rival("SVM"), {"estimator__C": 2.0 ** np.arange(-10, 11, 2)}, rows, part,
                        seed)  # fmt: skip
@@ -98,7 +80,7 @@ def table(args):
             continue
         if excuse(name, IMAGES.get(name, name), args, tuple(GENERATED)):
             continue
-        for how in ("random", "balanced", "first"):
+        for how in ("random", "balanced"):
             if name in GENERATED:
                 runs = []
                 for number in range(count):

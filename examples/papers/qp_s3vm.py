@@ -34,9 +34,9 @@ ROWS = {
     "a9a": ("a9a", 78, 0.897, 1e-3, 15_680, 10),
     "stand-in for w6a: w8a": ("w8a, balanced", 19, 0.838, 1e-4, 1900, 10),
     "stand-in for news20.binary: 20 newsgroups": (
-        "20news words and pairs", 100, 6.087, 1e-3, None, 10,
+        "20news words and pairs", 100, 6.087, 1e-3, None, 2,
     ),
-    "stand-in for real-sim: comp-rest": ("20news comp-rest", 8, 1.0, 1e-4, None, 10),
+    "stand-in for real-sim: comp-rest": ("20news comp-rest", 8, 1.0, 1e-4, None, 2),
     "stand-in for KDD-99: 805,050 rows": ("kdd99, 805,050 rows", 10, 1.0, 1e-4, None, 10),
 }  # fmt: skip
 GRAPH_ROWS = 10_000
