@@ -60,6 +60,7 @@ def data_folder():
 
 def fits(word, name):
     """Whether a word of the command line means a part: "2" and "table 2" mean "table 2"."""
+    name = name.lower()
     return word.lower() in (name, name.split(" ", 1)[-1], name.replace(" ", ""))
 
 
