@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         plotting as plotting,
     )
     from dask_s3vm.estimators import (
+        CCCPS3VM as CCCPS3VM,
         DAS3VM as DAS3VM,
         L2SVM as L2SVM,
         QNS3VM as QNS3VM,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     )
 
 _PUBLIC = {
+    "CCCPS3VM": "dask_s3vm.estimators",
     "DAS3VM": "dask_s3vm.estimators",
     "L2SVM": "dask_s3vm.estimators",
     "MaxMarginClustering": "dask_s3vm.estimators",

@@ -9,9 +9,10 @@ from dask_s3vm.estimators._labeling import QPS3VM, SubmodularS3VM
 from dask_s3vm.estimators._least_squares import RLSC, S2RLSC, rlsc_path, s2rlsc_path
 from dask_s3vm.estimators._s3vm import S3VM
 from dask_s3vm.estimators._star import STARSVM
-from dask_s3vm.estimators._transductive import DAS3VM, QNS3VM, TSVM
+from dask_s3vm.estimators._transductive import CCCPS3VM, DAS3VM, QNS3VM, TSVM
 
 __all__ = [
+    "CCCPS3VM",
     "DAS3VM",
     "L2SVM",
     "QNS3VM",

@@ -1,4 +1,4 @@
-"""TSVM, deterministic annealing and QN-S3VM: unlabeled rows are a term of the objective."""
+"""TSVM, DA, CCCP and QN-S3VM: unlabeled rows are a term of the objective."""
 
 import itertools
 from collections.abc import Callable
@@ -9,6 +9,7 @@ import numpy as np
 from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
+from dask_s3vm.methods.cccp import train_cccp
 from dask_s3vm.methods.da import train_da
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.qn import train_qn, train_supervised_qn
@@ -16,6 +17,7 @@ from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.methods.tsvm import train_tsvm
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.methods import (
+    CCCPParameters,
     DAParameters,
     QNParameters,
     TransductiveParameters,
@@ -25,7 +27,7 @@ from dask_s3vm.parameters.methods import (
 
 @parametrized
 class TransductiveS3VM(TransductiveParameters, GuardedS3VM):
-    """Base of TSVM, DA and QN-S3VM."""
+    """Base of TSVM, DA, CCCP and QN-S3VM."""
 
     intercept_: np.ndarray = fitted(
         "ndarray of shape (1,) or (n_classes,)", "Biases, moved where `balance` asks for it."
@@ -124,6 +126,50 @@ class DAS3VM(DAParameters, TransductiveS3VM):
     history_: list[dict[str, Any]] = fitted("list of dict", DAParameters.facts.history_words())
 
     _method = staticmethod(train_da)
+
+
+@parametrized
+class CCCPS3VM(CCCPParameters, TransductiveS3VM):
+    """Semi-supervised SVM with the ramp loss by the concave-convex procedure (CCCP).
+
+    Minimizes (Collobert et al., eqs. 9 and 11)::
+
+        1/l sum_lab max(0, 1 - y f) + lam_unlabeled/u sum_unl min(1 + ramp, max(0, 1 - |f|))
+            + lam |w|^2,    f(x) = w.(x - m) + 2 positive_ratio - 1
+
+    with m the mean of the unlabeled rows, whose mean output is thereby fixed. The unlabeled loss is
+    the paper's sum of two ramp losses less a constant. Its concave part is replaced by a tangent,
+    the convex problem that is left is solved in the dual, and so on: the objective falls in each
+    turn, and the procedure ends when no tangent changes. Finds a local minimum.
+
+    In the paper's terms C = 1 / (2 lam l) and C* = lam_unlabeled / (2 lam u); its constraint is
+    ``positive_ratio="labels"``. Without a bias (`fit_intercept`) there is no constraint: f(x) =
+    w.x. With ``lam_unlabeled=0`` or without unlabeled rows it is `L2SVM`, of squared hinge loss.
+
+    References
+    ----------
+    R. Collobert, F. Sinz, J. Weston, L. Bottou. Large Scale Transductive SVMs. JMLR 7, 2006.
+    C. Ma et al. Adding vs. Averaging in Distributed Primal-Dual Optimization. ICML 2015.
+
+    Examples
+    --------
+    >>> from dask_s3vm import CCCPS3VM
+    >>> from dask_s3vm.datasets import hide_labels, make_g2c
+    >>> X, y = make_g2c(n_rows=500, n_features=50)
+    >>> model = CCCPS3VM(lam=1e-2, positive_ratio=0.5).fit(X, hide_labels(y, 20))
+    >>> float((model.transduction_ == y).mean().compute()) > 0.95
+    True
+    """
+
+    intercept_: np.ndarray = fitted(
+        "ndarray of shape (1,) or (n_classes,)",
+        "2 positive_ratio - 1 - w.m, moved where `balance` asks for it.",
+    )
+    n_iter_: int = fitted("int", CCCPParameters.facts.iteration_words())
+    history_: list[dict[str, Any]] = fitted("list of dict", CCCPParameters.facts.history_words())
+
+    _counted = "rounds of one convex problem"
+    _method = staticmethod(train_cccp)
 
 
 @parametrized

@@ -26,6 +26,24 @@ def box_step(slope: float, curvature: float, alpha: float, cost: float) -> float
     return 0.0
 
 
+@kernel
+def first_state(seed: int) -> np.uint64:
+    """Return the state of the random numbers of `shuffle` for a seed."""
+    return np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0xD1B54A32D192ED03)
+
+
+@kernel
+def shuffle(work: np.ndarray, state: np.uint64) -> np.uint64:
+    """Bring the entries into a random order, by xorshift64; returns the new state."""
+    for k in range(work.size - 1, 0, -1):
+        state ^= state << np.uint64(13)
+        state ^= state >> np.uint64(7)
+        state ^= state << np.uint64(17)
+        j = np.int64((state >> np.uint64(32)) % np.uint64(k + 1))
+        work[k], work[j] = work[j], work[k]
+    return state
+
+
 # Coordinate ascent over the rows of a block ---------------------------------------------------
 
 
@@ -92,17 +110,12 @@ def ascend(
     and stops after a sweep that gains at most `enough` times the gain of the first one. Returns the
     sum of d.
     """
-    state = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0xD1B54A32D192ED03)
+    state = first_state(seed)
     total = 0.0
     first = 0.0
     for epoch in range(epochs):
         gained = 0.0
-        for k in range(work.size - 1, 0, -1):  # shuffle, by xorshift64
-            state ^= state << np.uint64(13)
-            state ^= state >> np.uint64(7)
-            state ^= state << np.uint64(17)
-            j = np.int64((state >> np.uint64(32)) % np.uint64(k + 1))
-            work[k], work[j] = work[j], work[k]
+        state = shuffle(work, state)
         for k in range(work.size):
             i = np.int64(work[k])
             y = target[i]

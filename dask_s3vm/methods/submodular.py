@@ -1,9 +1,9 @@
 """S-QP-S3VM: greedy on a monotone submodular set function (Emara & Kantardzic, section III).
 
 Rows of the class that has fewer are picked: the program is the same with classes swapped, there
-is less to do, and greedy errs less: on kdd99, where four rows of five are attacks, 88 % of the rows
-are labeled right where normal rows are picked (mean of ten draws of labels), and 61 % where
-attacks are (five draws).
+is less to do, and greedy errs less: on 20,000 rows of kdd99, where four of five are attacks, with
+ten labels that weigh an eighth of the other rows, 96 % are labeled right where normal rows are
+picked, and 60 % where attacks are (means of ten draws of labels).
 
 Plain greedy (Algorithm 1) reaches at least 1 - 1/e of the largest value (Theorem 2). It is run
 lazily, on distinct rows with their numbers, and gives the same set.

@@ -22,6 +22,7 @@ from dask_s3vm.parameters.least_squares import (
 )
 from dask_s3vm.parameters.s3vm import S3VMParameters
 from dask_s3vm.parameters.svm import (
+    CCCPParameters,
     DAParameters,
     L2SVMParameters,
     QNParameters,
@@ -30,7 +31,7 @@ from dask_s3vm.parameters.svm import (
 )
 
 __all__ = [
-    "COLUMNS", "METHODS", "AnnealingAxis", "ClusteringParameters", "DAParameters",
+    "COLUMNS", "METHODS", "AnnealingAxis", "CCCPParameters", "ClusteringParameters", "DAParameters",
     "L2SVMParameters", "LabelingParameters", "MethodFacts", "MethodParameters", "QNParameters",
     "QPParameters", "RLSCParameters", "S2RLSCParameters", "S3VMParameters", "SQPParameters",
     "STARParameters", "TSVMParameters", "TransductiveParameters", "estimator_named", "estimator_of",

@@ -1,12 +1,14 @@
-"""The supervised SVM, and TSVM, DA and QN-S3VM: unlabeled rows as a term of the objective."""
+"""The supervised SVM, and TSVM, DA, CCCP and QN: unlabeled rows as a term of the objective."""
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import ClassVar
 
 from dask_s3vm.parameters.facts import AnnealingAxis, MethodFacts, MethodParameters
 from dask_s3vm.parameters.fields import (
     COUNT,
     NOT_NEGATIVE,
+    Between,
     OneOf,
     parameter,
     parametrized,
@@ -73,7 +75,7 @@ class TransductiveParameters(
     ProbabilityParameters,
     RunParameters,
 ):
-    """Parameters that TSVM, DA and QN-S3VM have in common."""
+    """Parameters that TSVM, DA, CCCP and QN-S3VM have in common."""
 
     _renamed: ClassVar[dict[str, tuple[str, str]]] = {
         "threshold": ("balance", "with 'predictions' for 'ratio' and 'paper' for 'zero'")
@@ -130,6 +132,41 @@ class DAParameters(TransductiveParameters):
         row_bytes=60,
         rounds=((353, 2192), (1241, 11131)),
     )  # fmt: skip
+
+
+@parametrized
+class CCCPParameters(TransductiveParameters):
+    """Parameters of the concave-convex procedure."""
+
+    facts = MethodFacts(
+        name="cccp",
+        title="Semi-supervised SVM with the ramp loss by the concave-convex procedure",
+        history="One row per turn: a convex problem solved, unlabeled rows labeled by its outputs",
+        columns=("class", "iteration", "objective", "gap", "steps", "changes", "seconds"),
+        iteration="turns",
+        estimator="_transductive:CCCPS3VM",
+        row_bytes=50,
+        rounds=((36, 337), (54, 518)),
+    )  # fmt: skip
+
+    ramp: float = parameter(
+        "float",
+        "Where the ramp loss becomes flat (s), above -1 and at most 0. Unlabeled rows with |f| <= "
+        "-s count for neither class until their output grows: the lower s, the fewer labels are "
+        "decided at once. With 0, every row has a label in every turn.",
+        [Between(Real, -1, 0, "right")],
+        default=-0.3,
+    )
+    tol: float = parameter(
+        "float",
+        "The last convex problem is solved until the duality gap is at most this part of its "
+        "objective; those before it until the gap is a tenth of what was gained.",
+        [NOT_NEGATIVE],
+        default=1e-3,
+    )
+    max_iter: int = parameter(
+        "int", "Maximum number of rounds of one convex problem.", [COUNT], default=1000
+    )
 
 
 #: Parts of lam_unlabeled, stage by stage (section 4.1.4 of the paper; 0 is line 1 of Algorithm 1).

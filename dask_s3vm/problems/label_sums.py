@@ -15,6 +15,14 @@ where c_i is C times the weight of row i, and its gradient is dF/dp_j = z_j.v wi
 
 so that only vectors of length d are communicated. For other kernels, z are their features.
 
+Where rows are centered, the labeled ones are taken about their own weighted mean, z_i = x_i - m_L.
+Then g = 2 C+ C- / (C+ + C-) (mu+ - mu-), mu the means of the labeled rows of either class and C+,
+C- their total costs: no move of the rows changes it. About m it would have a second
+term, (C+ - C-) (m_L - m), which tells nothing of the classes: it is the error of a mean of l rows,
+and with labels of one class mostly it leads to minima far from the labels (20,000 rows of kdd99,
+ten labels that weigh an eighth of the others: 84 % right in the mean of ten draws and 60 % in the
+worst, where 95 and 90 % are without it).
+
 Labels that were found for the unlabeled rows are one bit a row, by shard.
 """
 
@@ -40,15 +48,15 @@ class LabelSums:
     ----------
     unlabeled : sum of the unlabeled rows; their number last.
     labeled : sum of c_i y_i x_i; sum of c_i y_i last.
+    known : sum of c_i x_i; sum of c_i last.
     cost : C*.
-    labeled_cost : sum of c_i over the labeled rows.
     center : whether m is the mean of the unlabeled rows.
     """
 
     unlabeled: np.ndarray
     labeled: np.ndarray
+    known: np.ndarray
     cost: float
-    labeled_cost: float
     center: bool
 
     @property
@@ -71,7 +79,15 @@ class LabelSums:
     @cached_property
     def pull(self) -> np.ndarray:
         """g, (d,)."""
-        return self.centered(self.labeled)
+        if not self.center:
+            return self.labeled[:-1]
+        return self.labeled[:-1] - self.labeled[-1] / self.known[-1] * self.known[:-1]
+
+    def most_pull(self, low: float, high: float) -> float:
+        """Bound of |g.z| over rows z, if `low` <= K_ij <= `high` = largest |z|^2."""
+        if self.center:
+            return float(np.sqrt(dot(self.pull, self.pull) * high))
+        return float(max(high, -low) * self.known[-1])
 
     def swapped(self) -> "LabelSums":
         """Return the sums with classes swapped: F of 1 - P is then F(P) - C* g.t."""
@@ -103,13 +119,13 @@ class LabelSums:
 def label_sums(
     engine: Engine, positive: int, costs: np.ndarray, cost: float, center: bool
 ) -> LabelSums:
-    """Compute the sums. Costs: 1 round, 1 pass over the rows; 2 d numbers from each group.
+    """Compute the sums. Costs: 1 round, 1 pass over the rows; 3 d numbers from each group.
 
     positive : the class number that is +1.
     costs : c_i of a labeled row of sample weight 1, by its class.
     """
-    unlabeled, labeled, weight = engine.sum(sums_of, positive, costs)
-    return LabelSums(unlabeled, labeled, cost, float(weight), center)
+    unlabeled, labeled, known = engine.sum(sums_of, positive, costs)
+    return LabelSums(unlabeled, labeled, known, cost, center)
 
 
 def kernel_bounds(engine: Engine, sums: LabelSums) -> tuple[float, float]:
@@ -133,16 +149,19 @@ def unlabeled_rows(shard: Shard) -> np.ndarray:
     return np.flatnonzero(shard.unlabeled).astype(np.uint32)
 
 
-def sums_of(shard: Shard, positive: int, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """(sum of unlabeled rows, sum of c y x over labeled ones, sum of c)."""
+def sums_of(
+    shard: Shard, positive: int, costs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(sum of unlabeled rows, sum of c y x over labeled ones, sum of c x)."""
     assert shard.codes is not None, "labels are needed"
-    free, known = unlabeled_rows(shard), np.flatnonzero(shard.codes >= 0).astype(np.uint32)
-    unlabeled, labeled = np.zeros(shard.n_features + 1), np.zeros(shard.n_features + 1)
+    free, given = unlabeled_rows(shard), np.flatnonzero(shard.codes >= 0).astype(np.uint32)
+    unlabeled, labeled, known = np.zeros((3, shard.n_features + 1))
     sum_rows(shard.rows, free, np.ones(len(free)), unlabeled)
-    codes = shard.codes[known]
-    weight = costs[codes] if shard.weights is None else costs[codes] * shard.weights[known]
-    sum_rows(shard.rows, known, np.where(codes == positive, weight, -weight), labeled)
-    return unlabeled, labeled, float(np.add.reduce(weight))
+    codes = shard.codes[given]
+    weight = costs[codes] if shard.weights is None else costs[codes] * shard.weights[given]
+    sum_rows(shard.rows, given, np.where(codes == positive, weight, -weight), labeled)
+    sum_rows(shard.rows, given, weight, known)
+    return unlabeled, labeled, known
 
 
 def extremes(shard: Shard, mean: np.ndarray) -> tuple[float, float]:

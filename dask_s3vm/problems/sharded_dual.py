@@ -37,14 +37,48 @@ NEGLIGIBLE = 0.25
 LONG_STEP = 1.3
 
 #: State of the client besides w, and row state of the shards.
-_NUMBERS = ("n_waiting", "_n_training", "_factor", "_haste", "_step")
+_STEPS = ("_factor", "_haste", "_step")
+_NUMBERS = ("n_waiting", "_n_training")
 _ARRAYS = ("star_target", "star_cost", "star_alpha", "star_change", "star_outputs", "star_stage")
 
 #: A slope of D below this part of P is a rounding error.
 NO_GAIN = 1e-28
 
 
-class ShardedDual:
+class CombinedSteps:
+    """Steps along the sum of what the shards propose, and the factor of their local models."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._begin_steps()
+
+    def _begin_steps(self) -> None:
+        self._factor = max(1.0, 0.5 * self._engine.layout.n_shards)
+        self._haste = 2.0  # largest cut of the factor in a round
+        self._step = 0.0  # of the last proposal, which the shards apply in the next round
+
+    def _take(self, slope: float, curvature: float) -> float:
+        """Step that maximizes slope s - curvature s^2 / 2, at most 1; adapts the factor to it."""
+        best = slope / curvature if curvature > 0.0 else np.inf
+        self._step = min(1.0, best)
+        most = float(self._engine.layout.n_shards)
+        if best > LONG_STEP:
+            self._factor = max(1.0, self._factor / min(best, self._haste))
+        elif best < 1.0:
+            self._factor = min(most, self._factor / max(best, 0.5))
+            self._haste = 1.1  # near the right factor: small changes, to avoid oscillation
+        return self._step
+
+    def _steps(self) -> dict[str, Any]:
+        """What is needed to resume."""
+        return {name: getattr(self, name) for name in _STEPS}
+
+    def _resume_steps(self, state: dict[str, Any]) -> None:
+        for name in _STEPS:
+            setattr(self, name, state[name])
+
+
+class ShardedDual(CombinedSteps):
     """`DualProblem` on rows in shards; w is at the client.
 
     Parameters
@@ -60,15 +94,12 @@ class ShardedDual:
     def __init__(
         self, engine: Engine, positive: int, costs: np.ndarray, bias: bool = False
     ) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._bias = float(bias)
         self.w = np.zeros(engine.layout.n_features + 1)  # without a bias the last entry stays 0
         waiting, training = engine.sum(begin, positive, costs)
         self.n_waiting = int(waiting)
         self._n_training = int(training)
-        self._factor = max(1.0, 0.5 * engine.layout.n_shards)
-        self._haste = 2.0  # largest cut of the factor in a round
-        self._step = 0.0  # of the last proposal, which the shards apply in the next round
 
     def solve(self, tol: float, max_iter: int, fresh: bool = False) -> Certificate:
         """See `DualProblem`; at most `max_iter` rounds.
@@ -93,10 +124,7 @@ class ShardedDual:
                 return Certificate(primal, gap, done, "precision")
             if done == max_iter:
                 break
-            best = slope / curvature if curvature > 0.0 else np.inf
-            self._step = min(1.0, best)
-            self.w = self.w + self._step * change
-            self._adapt(best)
+            self.w = self.w + self._take(slope, curvature) * change
             floor = NEGLIGIBLE * tol * primal / self._n_training
         return Certificate(primal, gap, max_iter, "max_iter")
 
@@ -133,23 +161,15 @@ class ShardedDual:
         numbers = {name: getattr(self, name) for name in _NUMBERS}
         rows = self._engine.each(take_state)
         self._engine.remember("dual", put_state, rows)
-        return {**numbers, "w": self.w, "rows": rows}
+        return {**numbers, **self._steps(), "w": self.w, "rows": rows}
 
     def resume_from(self, state: dict[str, Any]) -> None:
         """See `DualProblem`. Costs: 1 round; as many bytes to each group."""
+        self._resume_steps(state)
         for name in _NUMBERS:
             setattr(self, name, state[name])
         self.w = state["w"]
         self._engine.each(put_state, state["rows"])
-
-    def _adapt(self, best: float) -> None:
-        """Adapt the factor to the best step of this round."""
-        most = float(self._engine.layout.n_shards)
-        if best > LONG_STEP:
-            self._factor = max(1.0, self._factor / min(best, self._haste))
-        elif best < 1.0:
-            self._factor = min(most, self._factor / max(best, 0.5))
-            self._haste = 1.1  # near the right factor: small changes, to avoid oscillation
 
 
 def _widest(pairs: list[Any]) -> Extremes:

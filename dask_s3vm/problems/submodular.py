@@ -4,16 +4,17 @@ A is the set of unlabeled rows with the label +1. With s = sum_A z and the sums 
 set function (17) is
 
     S(A) = C* g.s - 1/2 C*^2 t.s + 1/2 C*^2 |s|^2 + Q5(|A|)
-    Q5(n) = n [C*^2 u (3/2 d - a) + C* max(d, -a) sum_L c_i] - 1/2 C*^2 d n^2
+    Q5(n) = n [C*^2 u (3/2 d - a) + C* G] - 1/2 C*^2 d n^2
 
-where a <= K_ij <= d for all rows. Up to Q5, which depends on the size of A alone, it is -F(A) plus
+where a <= K_ij <= d for all rows, and |g.z| <= G: max(d, -a) sum_L c_i, or |g| sqrt(d) for centered
+rows. Up to Q5, which depends on the size of A alone, it is -F(A) plus
 a constant. The paper has a = 0, K_ij >= 0. Theorem 3 also holds for a < 0: the difference of gains
 S(A + m) - S(A) - [S(A + q + m) - S(A + q)] = C*^2 (d - K_qm) >= 0 requires no sign of K, and a gain
 
     C* g.z_m - 1/2 C*^2 t.z_m + C*^2 s.z_m + 1/2 C*^2 K_mm + Q5(|A| + 1) - Q5(|A|)
 
 is at least C*^2 [u (d - a) - |A| (d - a) - d/2] >= 0, since |A| <= u - 1 and a <= 0: the three
-sums over rows are at least -C* max(d, -a) sum_L c, -1/2 C*^2 u d and C*^2 |A| a, and K_mm >= 0.
+sums over rows are at least -C* G, -1/2 C*^2 u d and C*^2 |A| a, and K_mm >= 0.
 """
 
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ class SetFunction:
         """Q5 of sets of n rows."""
         cost, low, high = self.sums.cost, self.low, self.high
         each = cost**2 * self.sums.n_unlabeled * (1.5 * high - low)
-        each += cost * max(high, -low) * self.sums.labeled_cost
+        each += cost * self.sums.most_pull(low, high)
         return n * each - 0.5 * cost**2 * high * n**2
 
 

@@ -1,8 +1,10 @@
 """Common parts of the scripts: options, running parts, splits in parallel, quiet fits."""
 
 import argparse
+import json
 import os
 import platform
+import re
 import time
 import warnings
 from datetime import UTC, datetime
@@ -58,6 +60,7 @@ def data_folder():
 
 def fits(word, name):
     """Whether a word of the command line means a part: "2" and "table 2" mean "table 2"."""
+    name = name.lower()
     return word.lower() in (name, name.split(" ", 1)[-1], name.replace(" ", ""))
 
 
@@ -95,12 +98,40 @@ def excuse(row, name, args, quick_sets):
     return why
 
 
-def over_splits(one, seeds, jobs, *rest):
-    """Return one(seed, *rest) for each seed, computed in `jobs` processes."""
-    if jobs <= 1 or len(seeds) == 1:
-        return [one(seed, *rest) for seed in seeds]
-    tasks = (joblib.delayed(calmly)(one, seed, *rest) for seed in seeds)
-    return joblib.Parallel(n_jobs=jobs)(tasks)
+def over_splits(one, seeds, jobs, *rest, kept=None):
+    """Return one(seed, *rest) for each seed, computed in `jobs` processes.
+
+    kept : file of the results that an earlier run has left; they are not computed again. With one
+        process it is written after every split, so that a run can be stopped and resumed.
+    """
+    known = json.loads(kept.read_text()) if kept is not None and kept.exists() else {}
+    left = [seed for seed in seeds if str(seed) not in known]
+    if jobs <= 1 or len(left) == 1:
+        for seed in left:
+            known[str(seed)] = one(seed, *rest)
+            keep(kept, known)
+    else:
+        tasks = (joblib.delayed(calmly)(one, seed, *rest) for seed in left)
+        known |= zip(map(str, left), joblib.Parallel(n_jobs=jobs)(tasks), strict=True)
+        keep(kept, known)
+    return [known[str(seed)] for seed in seeds]
+
+
+def keep(path, known):
+    """Write the results of splits to a file, in one move."""
+    if path is None:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".part")
+    draft.write_text(json.dumps(known))
+    draft.replace(path)
+
+
+def kept_in(args, *words):
+    """Return the file of the results of splits of a row, by its name and the settings."""
+    settings = ("quick" * args.quick, "grid" * args.whole_grid)
+    name = " ".join(str(word) for word in (*words, *settings) if word != "")
+    return args.out / "splits" / f"{re.sub(r'[^0-9A-Za-z.-]+', '_', name).strip('_')}.json"
 
 
 def calmly(one, *rest):

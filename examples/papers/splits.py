@@ -3,12 +3,18 @@
 import numpy as np
 
 
-def three_way(y, sizes, seed):
-    """Draw labeled, unlabeled and test rows; at least two labeled rows of each class."""
+def three_way(y, sizes, seed, balanced=False):
+    """Draw labeled, unlabeled and test rows; at least two labeled rows of each class, or half."""
     rng = np.random.default_rng(seed)
     if sum(sizes) > len(y):
         raise ValueError(f"sizes {sizes} need {sum(sizes)} rows, there are {len(y)}")
     need = min(2, sizes[0] // 2)
+    if balanced:
+        order = rng.permutation(len(y))[: sum(sizes)]
+        half = sizes[0] // 2
+        few = [order[y[order] == 1][:half], order[y[order] == 0][: sizes[0] - half]]
+        order = np.concatenate([*few, order[~np.isin(order, np.concatenate(few))]])
+        return np.split(order, np.cumsum(sizes)[:-1])
     while True:
         order = rng.permutation(len(y))
         parts = np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1])

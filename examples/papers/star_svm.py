@@ -16,7 +16,7 @@ import sys
 
 import numpy as np
 from baselines import rival
-from common import excuse, options, over_splits, run, timed
+from common import excuse, kept_in, options, over_splits, run, timed
 from datasets import IMBALANCED, load
 from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.neighbors import kneighbors_graph
@@ -139,7 +139,8 @@ def tables(args):
         X, y = load(name, args.data)
         X = scaled(X, args.scaling)
         seeds = range(large if len(y) > 3000 else splits)
-        runs = over_splits(one_draw, seeds, args.jobs, X, y, graph_of(X), methods)
+        kept = kept_in(args, "004", name, args.scaling)
+        runs = over_splits(one_draw, seeds, args.jobs, X, y, graph_of(X), methods, kept=kept)
         seconds = {m: float(np.mean([one[m][3] for one in runs])) for m in methods}
         for place, table in enumerate(made):
             found = {m: [one[m][place] for one in runs] for m in methods}

@@ -17,6 +17,7 @@ from dask_s3vm.checkpoints import holds_state
 METHODS = {
     "tsvm": lambda **more: s3.TSVM(lam=1e-2, positive_ratio=0.5, **more),
     "da": lambda **more: s3.DAS3VM(lam=1e-2, positive_ratio=0.5, **more),
+    "cccp": lambda **more: s3.CCCPS3VM(lam=1e-2, positive_ratio=0.5, **more),
     "star": lambda **more: s3.STARSVM(kernel="linear", **more),
 }
 

@@ -25,6 +25,7 @@ FITS = {
     "da, one side": lambda **more: s3.DAS3VM(
         lam=1e-2, positive_ratio=1.0, balance="predictions", **more
     ),
+    "cccp": lambda **more: s3.CCCPS3VM(lam=1e-2, positive_ratio=0.5, **more),
     "qn": lambda **more: s3.QNS3VM(lam=1e-2, positive_ratio=0.5, **more),
     "s2rlsc": lambda **more: s3.S2RLSC(n_restarts=6, random_state=0, **more),
     "s2rlsc, shards": lambda **more: s3.S2RLSC(n_restarts=12, sharded=True, random_state=0, **more),
@@ -168,7 +169,9 @@ def test_more_classes_go_on_where_they_were(make_rows, rng, tmp_path, monkeypatc
         assert {row["class"] for row in later} == {2}
 
 
-SUPERVISED = [s3.L2SVM, s3.TSVM, s3.DAS3VM, s3.QNS3VM, s3.QPS3VM, s3.SubmodularS3VM, s3.STARSVM]
+SUPERVISED = [
+    s3.L2SVM, s3.TSVM, s3.DAS3VM, s3.CCCPS3VM, s3.QNS3VM, s3.QPS3VM, s3.SubmodularS3VM, s3.STARSVM,
+]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:.*y has no unlabeled row:UserWarning")

@@ -26,6 +26,7 @@ POSITIONAL = {
     "L2SVM": ["lam"],
     "TSVM": ["lam", "lam_unlabeled"],
     "S3VM": ["lam"],
+    "CCCPS3VM": ["lam", "lam_unlabeled"],
     "DAS3VM": ["lam", "lam_unlabeled"],
     "QNS3VM": ["lam", "lam_unlabeled"],
     "RLSC": ["lam"],
@@ -57,12 +58,12 @@ DIFFERENT = {
         "Supervised: rows without a label are left out, and y in {-1, +1} are two classes.",
     ),
     "tol": (
-        {"QNS3VM", "STARSVM"},
-        "QN-S3VM has no bound of the gap and stops by the decrease; STAR-SVM stops by the duality "
-        "gap, which its ascent closes more slowly than Newton steps do.",
+        {"CCCPS3VM", "QNS3VM", "STARSVM"},
+        "QN-S3VM has no bound of the gap and stops by the decrease; STAR-SVM and CCCP stop by the "
+        "duality gap, which their ascent closes more slowly than Newton steps do.",
     ),
     "max_iter": (
-        {"QNS3VM", "STARSVM"},
+        {"CCCPS3VM", "QNS3VM", "STARSVM"},
         "What is counted is not Newton steps, but evaluations, and rounds or steps.",
     ),
     "safe": (

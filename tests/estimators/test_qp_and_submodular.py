@@ -147,8 +147,9 @@ def test_fewer_rows_are_picked_or_the_positive_ones(small, center):
         assert P.sum() == 88
         Z = X - center * X[free].mean(axis=0)
         Y = np.where(y[~free] == 1, 1, -1)
+        known = X[~free] - center * X[~free].mean(axis=0)
         wanted = 0.5 * 0.2**2 * (rest @ Z[free]) @ (P @ Z[free])
-        wanted += 0.2 * (Y @ Z[~free]) @ (rest @ Z[free])
+        wanted += 0.2 * (Y @ known) @ (rest @ Z[free])
         assert model.objective_ == pytest.approx(wanted, rel=1e-9)
     # to pick the fewer is to pick the positive rows with classes swapped
     names = np.array([1, 0, -1])[y]
@@ -156,6 +157,56 @@ def test_fewer_rows_are_picked_or_the_positive_ones(small, center):
     assert np.array_equal(1 - other.transduction_, few.transduction_)
     assert other.set_value_ == pytest.approx(few.set_value_)
     np.testing.assert_allclose(-other.coef_, few.coef_, atol=1e-6)
+
+
+# Labels of one class mostly
+
+
+def one_sided(seed, n=2000, n_labeled=10):
+    """Classes along the first column; the larger one has two clusters along the second.
+
+    Of its eight labeled rows, six are of the same cluster: the labels' mean is off.
+    """
+    rng = np.random.default_rng(seed)
+    y = np.append(np.repeat([1, 0], [8, 2]), rng.random(n) < 0.8).astype(int)
+    X = 0.2 * rng.normal(size=(n + n_labeled, 2))
+    X[:, 0] += np.where(y == 1, 0.5, -0.5)
+    side = np.where(rng.random(n + n_labeled) < 0.5, 1.0, -1.0)
+    side[:8] = [1, 1, 1, 1, 1, 1, -1, -1]
+    X[:, 1] += np.where(y == 1, side, 0.0)
+    return X, y, np.where(np.arange(n + n_labeled) < n_labeled, y, -1)
+
+
+def about_one_mean(X, few, cost, n_positive):
+    """Descend F with all rows about the mean of the unlabeled ones; returns 0/1 of these."""
+    free = few < 0
+    Z = X - X[free].mean(axis=0)
+    pull = np.where(few[~free] == 1, 1.0, -1.0) @ Z[~free]
+    total = np.zeros(X.shape[1])
+    for _ in range(100):
+        up = np.argsort(-Z[free] @ (cost * total + pull), kind="stable")[:n_positive]
+        total = Z[free][up].sum(axis=0)
+    return np.isin(np.arange(free.sum()), up).astype(int)
+
+
+@pytest.mark.parametrize("kind", [QPS3VM, SubmodularS3VM])
+@pytest.mark.parametrize(("seed", "part"), [(0, 0.1), (0, 1.0), (0, 8.0), (1, 1.0), (1, 8.0)])
+def test_labels_of_one_class_mostly_do_not_pull_it_apart(kind, seed, part):
+    X, y, few = one_sided(seed)
+    cost, free = part * 10 / 2000, few < 0
+    model = kind(C_unlabeled=cost, positive_ratio=0.8).fit(X, few)
+    assert (model.transduction_ == y)[free].mean() > 0.95
+    other = about_one_mean(X, few, cost, 1600)
+    assert (other == y[free]).mean() < 0.8
+
+
+@pytest.mark.parametrize("kind", [QPS3VM, SubmodularS3VM])
+def test_centered_rows_may_be_moved(kind):
+    X, _, few = one_sided(0)
+    moved = X + np.array([3.0, -7.0])
+    here, there = (kind(positive_ratio=0.8).fit(rows, few) for rows in (X, moved))
+    assert np.array_equal(here.transduction_, there.transduction_)
+    assert here.objective_ == pytest.approx(there.objective_, rel=1e-9)
 
 
 # GreeDi

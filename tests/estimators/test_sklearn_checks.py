@@ -4,6 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dask_s3vm import (
+    CCCPS3VM,
     DAS3VM,
     L2SVM,
     QNS3VM,
@@ -35,6 +36,7 @@ SEMI_SUPERVISED = [
     TSVM(tol=1e-16),
     S3VM(tol=1e-16),
     DAS3VM(tol=1e-16),
+    CCCPS3VM(tol=1e-16),
     QNS3VM(tol=0.0, gtol=0.0),
     S2RLSC(n_restarts=5),
     S2RLSC(kernel="rbf", sigma=2.0, n_restarts=5, sharded=True),

@@ -5,7 +5,9 @@ import pytest
 from dask_s3vm import L2SVM
 from dask_s3vm.parameters.methods import METHODS, MethodFacts
 
-WITH_FIGURES = {"l2svm", "tsvm", "da", "qn", "rlsc", "s2rlsc", "star", "qp", "sqp", "s3vm"}
+WITH_FIGURES = {
+    "l2svm", "tsvm", "da", "cccp", "qn", "rlsc", "s2rlsc", "star", "qp", "sqp", "s3vm",
+}  # fmt: skip
 
 
 def expected_rounds(method, lam=1e-3, n_problems=1):

@@ -24,14 +24,14 @@ class Instance:
         rng = np.random.default_rng(seed)
         u = int(rng.integers(6, 40)) if n_unlabeled is None else n_unlabeled
         d = int(rng.integers(2, 8))
-        self.y = np.append([0, 1, 0, 1], np.full(u, -1))
-        self.X = rng.normal(size=(u + 4, d)) if seed % 2 else rng.random((u + 4, d))
+        self.y = np.append([0, 1, 0, 1, 0], np.full(u, -1))
+        self.X = rng.normal(size=(u + 5, d)) if seed % 2 else rng.random((u + 5, d))
         self.C, self.cost = 1.0, float(rng.choice([0.1, 0.5, 1.0]))
         self.ratio = float(rng.choice([0.3, 0.44, 0.5]))
         self.u, self.center = u, center
-        Z = self.X - self.X[4:].mean(axis=0) * center
-        self.K = Z[4:] @ Z[4:].T
-        self.pull = np.array([-1.0, 1, -1, 1]) @ Z[:4] @ Z[4:].T
+        known, rest = (X - X.mean(axis=0) * center for X in np.split(self.X, [5]))
+        self.K = rest @ rest.T
+        self.pull = np.array([-1.0, 1, -1, 1, -1]) @ known @ rest.T
 
     def value(self, P):
         rest = 1.0 - P
@@ -57,7 +57,7 @@ class Instance:
                 found.bits, itertools.pairwise(engine.layout.starts), strict=True
             )
         ]
-        return found, np.concatenate(bits)[4:], record.history
+        return found, np.concatenate(bits)[5:], record.history
 
     def by_scipy(self):
         """SLSQP from P = r, with the gradient."""

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from dask_s3vm import (
+    CCCPS3VM,
     DAS3VM,
     L2SVM,
     QNS3VM,
@@ -29,6 +30,7 @@ CASES = {
     ),
     "tsvm": (TSVM(tol=1e-10), {"lam": [1e-2, 1e-1], "lam_unlabeled": [0.1, 1.0]}),
     "da": (DAS3VM(tol=1e-10), {"lam": [1e-2, 1e-1]}),
+    "cccp": (CCCPS3VM(tol=1e-9), {"lam": [1e-2, 1e-1], "ramp": [-0.5, 0.0]}),
     "qn": (QNS3VM(tol=1e-12), {"lam": [1e-2, 1e-1]}),
     "qp": (QPS3VM(tol=1e-10), {"C": [0.1, 1.0]}),
     "sqp": (SubmodularS3VM(tol=1e-10), {"C": [0.1, 1.0]}),

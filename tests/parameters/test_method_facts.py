@@ -79,6 +79,7 @@ def test_iterations_are_counted(name, rows):
         "tsvm": lambda rows: sum(row["event"] == "switch" for row in rows),
         "s3vm": lambda rows: sum(row["event"] == "switch" for row in rows),
         "da": lambda rows: sum(row["event"] in ("anneal", "switch") for row in rows),
+        "cccp": lambda rows: max(row["iteration"] for row in rows),
         "qn": lambda rows: 1 + max(row["stage"] for row in rows),
         "s2rlsc": lambda rows: len(rows),
         "qp": lambda rows: sum(row["event"] != "train" for row in rows),

@@ -14,7 +14,7 @@ C, C_STAR = 0.7, 0.3
 class Case:
     """Rows of which the first few are labeled, and kernels between them."""
 
-    def __init__(self, seed, n_unlabeled=9, d=3, n_labeled=4, center=False, positive_rows=True):
+    def __init__(self, seed, n_unlabeled=9, d=3, n_labeled=5, center=False, positive_rows=True):
         rng = np.random.default_rng(seed)
         n = n_labeled + n_unlabeled
         self.X = rng.random((n, d)) if positive_rows else rng.normal(size=(n, d))
@@ -27,6 +27,8 @@ class Case:
         self.center = center
         Z = self.X - self.X[self.free].mean(axis=0) if center else self.X
         self.U, self.L = Z[self.free], Z[~self.free]
+        if center:
+            self.L = self.L - self.L.mean(axis=0)
         self.Y = np.where(self.y[~self.free] == 1, 1.0, -1.0)
         self.Kuu, self.Klu = self.U @ self.U.T, self.L @ self.U.T
         self.u = n_unlabeled
