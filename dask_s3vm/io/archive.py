@@ -7,6 +7,7 @@ go beside the JSON text, into a dict of named arrays.
 
 import io
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -80,7 +81,10 @@ def read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     version = np.lib.format.read_magic(stream)
     if version not in _HEADER_READERS:
         raise ValueError(f"an array is of format {version}, wanted one of {[*_HEADER_READERS]}")
-    return _HEADER_READERS[version](stream)
+    try:
+        return _HEADER_READERS[version](stream)
+    except (tokenize.TokenError, RecursionError) as error:  # numpy parses it as Python
+        raise ValueError(f"an array has a header that cannot be read: {error}") from error
 
 
 def _check_directory(directory: zipfile.ZipFile, size: int, limits: dict[str, int]) -> None:

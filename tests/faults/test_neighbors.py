@@ -2,9 +2,11 @@
 
 import os
 import signal
+import threading
 import time
 
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 from cases import Moments, fit, found, reference
@@ -13,8 +15,10 @@ from distributed.core import Status
 from processes import Processes
 from waiting import LIMIT, wait_until
 
+from dask_s3vm import L2SVM
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.engine.watch import Watch, gathered
+from dask_s3vm.exceptions import EngineError
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("impatient")]
 
@@ -107,6 +111,65 @@ def test_a_worker_that_is_paused_for_memory_changes_nothing(shared, monkeypatch,
         assert found(fit(method)) == wanted
         assert moments.done
         client.run(go_on, workers=[paused])
+
+
+def slow_block(block):
+    time.sleep(0.3)
+    return block
+
+
+def slow_rows():
+    """Rows and labels; each of twelve blocks takes a while."""
+    X, y = np.random.default_rng(0).normal(size=(300, 10)), np.arange(300) % 2
+    return X, da.from_array(X, chunks=(25, 10)).map_blocks(slow_block, dtype=float), y
+
+
+def when_there_is_work(client, workers, action):
+    """Do something as soon as each of some workers has more tasks than it can run at once."""
+
+    def wait():
+        wait_until(
+            lambda: all(len(client.processing()[one]) > 1 for one in workers), client.processing
+        )
+        action()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_rows_are_placed_though_a_worker_is_paused_with_tasks(shared):
+    """Dask leaves them there for as long as the worker is paused."""
+    X, lazy, y = slow_rows()
+    with dask.config.set(scheduler="synchronous"):
+        wanted = found(L2SVM().fit(X, y))
+    with shared.connect() as client, dask.config.set({"s3vm.worker-timeout": "5 s"}):
+        shared.wait(client, 2)
+        paused = min(addresses(client))
+        thread = when_there_is_work(client, [paused], lambda: client.run(pause, workers=[paused]))
+        assert found(L2SVM().fit(lazy, y)) == wanted
+        thread.join()
+        assert paused in addresses(client), "it may work again, for others or for us"
+
+
+@pytest.mark.parametrize("how", ["paused", "killed"])
+def test_no_worker_is_an_error_in_time_while_rows_are_placed(shared, how):
+    _, lazy, y = slow_rows()
+    times = {"s3vm.worker-timeout": "5 s", "s3vm.replacement-timeout": "1 s"}
+    with shared.connect() as client, dask.config.set(times):
+        shared.wait(client, 2)
+
+        def strike():
+            if how == "paused":
+                client.run(pause)
+            else:
+                shared.kill()
+                shared.kill()
+
+        thread = when_there_is_work(client, addresses(client), strike)
+        with pytest.raises(EngineError, match=r"has no worker \(waited 1 s\)"):
+            L2SVM().fit(lazy, y)
+        thread.join()
 
 
 @pytest.mark.parametrize("method", ["tsvm", "s2rlsc pool"])
