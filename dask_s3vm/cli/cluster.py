@@ -131,6 +131,8 @@ def _connect(options: ClusterOptions) -> Any:
     Unreachable
         If that is not possible within `s3vm.connect-timeout`.
     """
+    import asyncio
+
     import distributed
 
     timeout = _config.connect_timeout()
@@ -140,8 +142,10 @@ def _connect(options: ClusterOptions) -> Any:
         address = f"tls://{address}"
     _check_protocol(address, security)
     try:
+        asyncio.run(_greet(address, security, timeout))
         client = distributed.Client(address, timeout=timeout, security=security)
-    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
+    # MemoryError: dask takes what other servers say for the size of a message
+    except (OSError, TimeoutError, ValueError, RuntimeError, MemoryError) as error:
         raise Unreachable(
             f"cannot reach a dask scheduler at {address} (waited up to {timeout:g} s): "
             f"{error or type(error).__name__}{_advice(address, security)}"
@@ -152,6 +156,20 @@ def _connect(options: ClusterOptions) -> Any:
         client.close()
         raise Unreachable(f"the scheduler at {address} has no worker") from error
     return client
+
+
+async def _greet(address: str, security: Any, timeout: float) -> None:
+    """Ask a scheduler who it is.
+
+    A server that accepts connections and says nothing would keep dask's client waiting for ever.
+    """
+    import asyncio
+
+    from distributed.core import rpc
+
+    args = security.get_connection_args("client") if security is not None else None
+    async with rpc(address, timeout=timeout, connection_args=args) as server:
+        await asyncio.wait_for(server.identity(), timeout)
 
 
 def _address_in(file: str | None, timeout: float) -> str:

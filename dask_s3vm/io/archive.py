@@ -19,7 +19,7 @@ import numpy as np
 from dask_s3vm.io.checksum import check_archive
 from dask_s3vm.io.store import Url, open_input
 
-__all__ = ["BROKEN", "decode", "encode", "open_arrays", "read_header"]
+__all__ = ["BROKEN", "check_member", "decode", "encode", "open_arrays", "read_header"]
 
 #: What reading a damaged archive may raise. RuntimeError: encrypted members, deep recursion, zip
 #: features that are not there.
@@ -100,10 +100,10 @@ def _check_directory(directory: zipfile.ZipFile, size: int, limits: dict[str, in
             raise ValueError(f"member {name!r} has {info.file_size} bytes, limit {limit}")
         if info.compress_type != zipfile.ZIP_STORED or info.file_size > size:
             raise ValueError(f"member {name!r} is compressed or longer than the file")
-        _check_member(directory, info, name)
+        check_member(directory, info, name)
 
 
-def _check_member(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
+def check_member(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
     """Refuse an array that holds Python objects, or is larger than its member."""
     with directory.open(info) as stream:
         shape, _, dtype = read_header(stream)
