@@ -86,6 +86,10 @@ def cluster_of(chosen: Mapping[str, Any]) -> "ClusterOptions":
 @contextlib.contextmanager
 def running_on(options: ClusterOptions) -> Iterator[Any]:
     """Make the cluster of the options the current one; yields its client, or None for threads."""
+    if "" in (options.scheduler, options.scheduler_file):  # a variable of a script that is not set
+        raise click.UsageError(
+            "--scheduler or --scheduler-file is empty, wanted an address or file"
+        )
     if options.scheduler or options.scheduler_file:
         with _connect(options) as client:
             yield client
@@ -148,7 +152,7 @@ def _connect(options: ClusterOptions) -> Any:
     except (OSError, TimeoutError, ValueError, RuntimeError, MemoryError) as error:
         raise Unreachable(
             f"cannot reach a dask scheduler at {address} (waited up to {timeout:g} s): "
-            f"{error or type(error).__name__}{_advice(address, security)}"
+            f"{str(error) or type(error).__name__}{_advice(address, security)}"
         ) from error
     try:
         client.wait_for_workers(1, timeout=timeout)
@@ -165,9 +169,10 @@ async def _greet(address: str, security: Any, timeout: float) -> None:
     """
     import asyncio
 
+    from distributed import Security
     from distributed.core import rpc
 
-    args = security.get_connection_args("client") if security is not None else None
+    args = (security or Security()).get_connection_args("client")
     async with rpc(address, timeout=timeout, connection_args=args) as server:
         await asyncio.wait_for(server.identity(), timeout)
 

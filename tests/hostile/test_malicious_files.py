@@ -200,3 +200,12 @@ def test_an_address_that_is_not_a_scheduler(other_server, tmp_path):
     assert ended.exit_code == 69, ended.output
     assert other_server in ended.output
     assert "Traceback" not in ended.output
+
+
+@pytest.mark.parametrize("option", ["--scheduler", "--scheduler-file"])
+def test_an_empty_address_is_not_taken_for_none(option, tmp_path):
+    """A script whose variable is not set would train somewhere else than it says."""
+    (tmp_path / "rows.svm").write_text("0 1:1\n1 1:2\n")
+    ended = CliRunner().invoke(main, ["train", str(tmp_path / "rows.svm"), option, ""])
+    assert ended.exit_code == 2, ended.output
+    assert "is empty" in ended.output
