@@ -9,7 +9,6 @@ this control is the share of this package.
 import contextlib
 import gc
 import os
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -130,7 +129,7 @@ def _traffic_of(fit: Callable[[], Any]) -> Traffic:
         traffic.graphs.append((len(list(keys)), len(_pickled(expr)), bool(actors)))
 
     def scatter(data: Any, broadcast: bool = False, **kwargs: Any) -> None:
-        traffic.scattered.append((len(pickle.dumps(data, protocol=5)), broadcast))
+        traffic.scattered.append((len(_pickled(data)), broadcast))
 
     def run(*args: Any, **kwargs: Any) -> None:
         traffic.runs += 1
