@@ -235,6 +235,7 @@ def test_rows_that_are_all_zero_need_no_warning():
         warnings.simplefilter("error", RuntimeWarning)
         model = SubmodularS3VM(**RATIO).fit(np.zeros((60, 3)), y)
     assert not model.coef_.any()
+    assert not S2RLSC(**RATIO, random_state=0).fit(np.zeros((60, 3)), y).coef_.any()
 
 
 @pytest.mark.parametrize("name", ["n_components", "lam", "max_iter"])
