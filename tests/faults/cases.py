@@ -172,9 +172,9 @@ def pause(dask_worker):
 
 def hog(dask_worker):
     """Use more memory than the nanny allows, until it ends the worker."""
-    content = bytearray(MEMORY)
+    content = np.ones(MEMORY // 8)
     time.sleep(60.0)
-    return len(content)
+    return content.sum()
 
 
 def faults(world, client, rng, totals, other):

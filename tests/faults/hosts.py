@@ -58,6 +58,13 @@ class Hosts:
         """Drop all packets of a host from now on."""
         _run("ip", "link", "set", host, "down")
 
+    def join(self, host):
+        """Take it back: what a host says at its end must be heard."""
+        _run("ip", "link", "set", host, "up")
+        subprocess.run(
+            ["tc", "qdisc", "del", "dev", host, "root"], capture_output=True, check=False
+        )
+
     def slow(self, host):
         """Let through 2 Mbit/s of what is sent to a host."""
         _run(*f"tc qdisc replace dev {host} root tbf rate 2mbit burst 32kbit latency 1s".split())

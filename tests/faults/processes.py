@@ -153,6 +153,8 @@ class Processes:
     def mend(self, client, n_workers):
         """Have exactly so many healthy workers again, known to the scheduler."""
         for process in self.frozen:
+            if self._hosts is not None:
+                self._hosts.join(self._places[process.pid][0])
             os.kill(process.pid, signal.SIGKILL)
         self.frozen.clear()
         while len(self.workers) < n_workers:

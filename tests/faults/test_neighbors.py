@@ -209,3 +209,24 @@ def test_a_cluster_that_grows_and_shrinks_changes_nothing(elastic, monkeypatch, 
         moments.reset({("training", 3): lambda: scale(3), ("training", 8): lambda: scale(1)})
         assert found(fit(method)) == wanted
         assert len(moments.done) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["tsvm", "s2rlsc pool", "qp"])
+def test_an_adaptive_cluster_changes_nothing(elastic, method):
+    """It grows while tasks wait, and shrinks while a fit makes rounds, which are no tasks."""
+    wanted = reference(method)
+    with Client(elastic, timeout=LIMIT) as client, dask.config.set({"s3vm.recovery-attempts": 50}):
+        elastic.adapt(
+            minimum=1, maximum=3, interval="100 ms", wait_count=2, target_duration="10 ms"
+        )
+        try:
+            sizes = set()
+            for _ in range(5):
+                busy = client.map(wait_long, [0.2] * 20, pure=False)
+                assert found(fit(method)) == wanted
+                sizes.add(len(addresses(client)))
+                client.cancel(busy)
+        finally:
+            elastic.adapt(minimum=1, maximum=1)
+        assert len(sizes) > 1, "the cluster never changed"
