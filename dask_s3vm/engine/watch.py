@@ -192,7 +192,7 @@ class Watch:
         self._heard: dict[str, tuple[float, float]] = {}
         #: by worker that neither runs tasks nor starts any: since when
         self._idle: dict[str, float] = {}
-        self._alone: float | None = None  # since when no worker starts tasks
+        self._alone: float | None = None  # since when that is so for all workers
 
     async def look(self, concerned: Collection[str] = ()) -> set[str]:
         """Return the lost workers: those `concerned` that have left the cluster or are silent.
@@ -215,8 +215,8 @@ class Watch:
     async def check_tasks_run(self) -> None:
         """Raise `WorkerLostError` if tasks of this client wait where nothing runs them.
 
-        That is on workers that have run and started none for `s3vm.worker-timeout`, by the last
-        looks, or on a cluster in which no worker has started any for that long.
+        That is on workers that have neither run nor started any for `s3vm.worker-timeout`, by the
+        last looks, or on a cluster that has had no others for that long.
         """
         now, patience = time.monotonic(), _config.worker_timeout()
         if self._alone is not None and now - self._alone > patience:
@@ -231,18 +231,18 @@ class Watch:
                 )
 
     def _note_idle(self, workers: dict[str, Any]) -> None:
-        """Note since when workers start no tasks, and since when there are no others.
+        """Note since when workers neither run nor start tasks, and since when all of them do not.
 
         A task that has begun on a worker that is paused or is to retire runs to its end.
         """
         now = time.monotonic()
-        stopped = {address: about for address, about in workers.items() if not runs_tasks(about)}
         self._idle = {
             address: self._idle.get(address, now)
-            for address, about in stopped.items()
-            if not about["metrics"].get("task_counts", {}).get("executing")
+            for address, about in workers.items()
+            if not runs_tasks(about)
+            and not about["metrics"].get("task_counts", {}).get("executing")
         }
-        if len(stopped) < len(workers):
+        if len(self._idle) < len(workers):
             self._alone = None
         elif self._alone is None:
             self._alone = now
