@@ -1,9 +1,11 @@
 """Silent workers count as lost only if they work for this client."""
 
+import dask
 import distributed
 import pytest
 
 from dask_s3vm.engine.watch import Watch, in_loop
+from dask_s3vm.exceptions import WorkerLostError
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +64,34 @@ def test_a_silent_worker_that_is_concerned_is_lost(client, monkeypatch):
         "tcp://who.has.left",
     }
     assert removed == [workers[0]]
+
+
+def worker(status, executing):
+    """What a scheduler says of a worker."""
+    return {"status": status, "nthreads": 1, "metrics": {"task_counts": {"executing": executing}}}
+
+
+@pytest.mark.parametrize(
+    ("workers", "wanted"),
+    [
+        ({}, "no worker"),
+        ({"a": worker("paused", 0)}, "no worker"),
+        ({"a": worker("paused", 0), "b": worker("closing_gracefully", 0)}, "no worker"),
+        ({"a": worker("paused", 1)}, None),
+        ({"a": worker("running", 0), "b": worker("paused", 0)}, None),
+    ],
+)
+def test_who_runs_no_tasks_and_starts_none(client, workers, wanted):
+    watch = Watch(client)
+    watch._note_idle(workers)
+    with dask.config.set({"s3vm.worker-timeout": "100 s"}):
+        in_loop(client, watch.check_tasks_run)
+    with dask.config.set({"s3vm.worker-timeout": 0}):
+        if wanted is None:  # nothing of this client waits on b
+            in_loop(client, watch.check_tasks_run)
+        else:
+            with pytest.raises(WorkerLostError, match=wanted):
+                in_loop(client, watch.check_tasks_run)
+    watch._note_idle({"a": worker("running", 0)})
+    with dask.config.set({"s3vm.worker-timeout": 0}):
+        in_loop(client, watch.check_tasks_run)
