@@ -163,18 +163,18 @@ def _connect(options: ClusterOptions) -> Any:
 
 
 async def _greet(address: str, security: Any, timeout: float) -> None:
-    """Ask a scheduler who it is.
+    """Connect to a scheduler, and hang up.
 
     A server that accepts connections and says nothing would keep dask's client waiting for ever.
     """
     import asyncio
 
     from distributed import Security
-    from distributed.core import rpc
+    from distributed.comm import connect
 
     args = (security or Security()).get_connection_args("client")
-    async with rpc(address, timeout=timeout, connection_args=args) as server:
-        await asyncio.wait_for(server.identity(), timeout)
+    comm = await asyncio.wait_for(connect(address, timeout=timeout, **args), timeout)
+    comm.abort()
 
 
 def _address_in(file: str | None, timeout: float) -> str:
