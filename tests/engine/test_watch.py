@@ -4,6 +4,7 @@ import dask
 import distributed
 import pytest
 
+from dask_s3vm.engine import calls
 from dask_s3vm.engine.watch import Watch, in_loop
 from dask_s3vm.exceptions import WorkerLostError
 
@@ -95,3 +96,18 @@ def test_who_runs_no_tasks_and_starts_none(client, workers, wanted):
     watch._note_idle({"a": worker("running", 0)})
     with dask.config.set({"s3vm.worker-timeout": 0}):
         in_loop(client, watch.check_tasks_run)
+
+
+def test_an_actor_that_is_lost_before_it_is_known_is_a_lost_worker(client, monkeypatch):
+    """Dask has no class for this error; any other one of a constructor is the user's to see."""
+
+    def fail(client, futures):
+        raise RuntimeError(words)
+
+    monkeypatch.setattr(calls, "gathered", fail)
+    words = "Worker holding Actor was lost."
+    with pytest.raises(WorkerLostError, match="holding Actor"):
+        calls.remote_actors(client, [])
+    words = "something else"
+    with pytest.raises(RuntimeError, match="something else"):
+        calls.remote_actors(client, [])
