@@ -1,5 +1,6 @@
 """Every method, the faults that it is to survive, and how a fault finds its moment."""
 
+import asyncio
 import threading
 import time
 
@@ -170,10 +171,10 @@ def pause(dask_worker):
     dask_worker.status = Status.paused
 
 
-def hog(dask_worker):
+async def hog(dask_worker):
     """Use more memory than the nanny allows, until it ends the worker."""
     content = np.ones(MEMORY // 8)
-    time.sleep(60.0)
+    await asyncio.sleep(60.0)
     return content.sum()
 
 
