@@ -1,11 +1,5 @@
-"""Measurements of many fits: a search with shared work, and the memory of fits on one cluster.
+"""Measurements of many fits: `measure_search` compares `S3VMGridSearchCV` with naive refitting."""
 
-`measure_search` compares `S3VMGridSearchCV` with naive refitting in one run; `measure_soak` checks
-that memory stays flat over many fits.
-"""
-
-import gc
-import os
 import time
 import warnings
 from collections.abc import Sequence
@@ -13,14 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import dask
 import numpy as np
-import psutil
 from sklearn.base import clone
 
-from dask_s3vm.bench.safety import worker_processes
-from dask_s3vm.datasets import hide_labels, make_text
-from dask_s3vm.estimators import DAS3VM, L2SVM, QNS3VM, QPS3VM, RLSC, S2RLSC, TSVM
+from dask_s3vm.datasets import hide_labels
+from dask_s3vm.estimators import DAS3VM, L2SVM, QNS3VM, RLSC, S2RLSC, TSVM
 from dask_s3vm.local_cluster import local_cluster
 from dask_s3vm.model_selection import LabeledKFold, S3VMGridSearchCV
 
@@ -35,12 +26,6 @@ METHODS: dict[str, Any] = {
     "l2svm": L2SVM(),
     "rlsc": RLSC(),
 }
-
-#: Share of the fits that warm up: kernels are compiled and memory pools fill.
-WARM_UP = 0.25
-
-#: Memory is flat if it grows by less than this share in a hundred fits.
-FLAT = 0.01
 
 
 def read_pair(path: Path, pair: tuple[int, int], rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -153,56 +138,3 @@ def _warm_up(model: Any, X: np.ndarray, few: np.ndarray) -> None:
     """Compile all kernels, also on the workers."""
     clone(model).fit(X, few)
     S3VMGridSearchCV(model, {"lam": [1.0, 0.5]}, cv=2, refit=False).fit(X, few)
-
-
-def measure_soak(n_fits: int, n_rows: int) -> list[Row]:
-    """Fit four methods in turn, and measure the resident memory of each process after every fit.
-
-    The scheduler of a local cluster runs in this process, with the client.
-    """
-    X, y = make_text(n_rows, 2000, block="scipy", chunks=max(n_rows // 4, 1), random_state=0)
-    few = hide_labels(np.asarray(y.compute(scheduler="threads")), 100, random_state=0)
-    small, labels = np.asarray(np.random.default_rng(0).random((400, 10))), few[:400]
-    methods = [
-        lambda: L2SVM().fit(X, y),
-        lambda: TSVM(lam=1e-2, positive_ratio=0.5).fit(X, few),
-        lambda: QPS3VM(positive_ratio=0.5).fit(X, few),
-        lambda: S2RLSC(lam=0.1, n_restarts=4, positive_ratio=0.5, random_state=0).fit(
-            small, labels
-        ),
-    ]
-    with dask.config.set({"s3vm.shard-bytes": "256 KiB"}), worker_processes(2) as client:
-        pids = {"client and scheduler": os.getpid()}
-        for number, pid in enumerate(client.run(os.getpid).values()):
-            pids[f"worker {number}"] = pid
-        memory = np.empty((n_fits, len(pids)))
-        for fit in range(n_fits):
-            methods[fit % len(methods)]()
-            gc.collect()
-            memory[fit] = [psutil.Process(pid).memory_info().rss for pid in pids.values()]
-        left = {
-            "tasks": client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)),
-            "futures": len(client.futures),
-        }
-    return [_memory_row(name, memory[:, i] / 2**20, left) for i, name in enumerate(pids)]
-
-
-def _memory_row(name: str, mib: np.ndarray, left: dict[str, int]) -> Row:
-    """Fit a line to the resident memory after the warm-up, by least squares."""
-    later = mib[int(WARM_UP * len(mib)) :]
-    x = np.arange(len(later)) - 0.5 * (len(later) - 1)
-    slope = float(x @ later / (x @ x))
-    rest = later - later.mean() - slope * x
-    error = float(np.sqrt(rest @ rest / max(len(later) - 2, 1) / (x @ x)))
-    growth = 100.0 * slope
-    return {
-        "process": name,
-        "fits": len(mib),
-        "first_MiB": mib[0],
-        "warm_MiB": later[0],
-        "last_MiB": mib[-1],
-        "MiB_per_100_fits": growth,
-        "standard_error": 100.0 * error,
-        "flat": "yes" if growth < FLAT * later.mean() or slope < 2.0 * error else "no",
-        **left,
-    }

@@ -141,8 +141,8 @@ def others(rows: tuple[int, ...], labels: int, as_json: bool) -> None:
 @_with_default("--rows", default=5_000, help="Number of rows.")
 @json_option
 def soak(fits: int, rows: int, as_json: bool) -> None:
-    """Measure the memory of a cluster over many fits."""
-    from dask_s3vm.bench.search import measure_soak
+    """Measure the memory of a cluster over many fits, beside that of plain dask."""
+    from dask_s3vm.bench.soak import measure_soak
 
     show(measure_soak(fits, rows), as_json)
 

@@ -86,6 +86,10 @@ def cluster_of(chosen: Mapping[str, Any]) -> "ClusterOptions":
 @contextlib.contextmanager
 def running_on(options: ClusterOptions) -> Iterator[Any]:
     """Make the cluster of the options the current one; yields its client, or None for threads."""
+    if "" in (options.scheduler, options.scheduler_file):  # a variable of a script that is not set
+        raise click.UsageError(
+            "--scheduler or --scheduler-file is empty, wanted an address or file"
+        )
     if options.scheduler or options.scheduler_file:
         with _connect(options) as client:
             yield client
@@ -131,6 +135,8 @@ def _connect(options: ClusterOptions) -> Any:
     Unreachable
         If that is not possible within `s3vm.connect-timeout`.
     """
+    import asyncio
+
     import distributed
 
     timeout = _config.connect_timeout()
@@ -140,11 +146,13 @@ def _connect(options: ClusterOptions) -> Any:
         address = f"tls://{address}"
     _check_protocol(address, security)
     try:
+        asyncio.run(_greet(address, security, timeout))
         client = distributed.Client(address, timeout=timeout, security=security)
-    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
+    # MemoryError: dask takes what other servers say for the size of a message
+    except (OSError, TimeoutError, ValueError, RuntimeError, MemoryError) as error:
         raise Unreachable(
             f"cannot reach a dask scheduler at {address} (waited up to {timeout:g} s): "
-            f"{error or type(error).__name__}{_advice(address, security)}"
+            f"{str(error) or type(error).__name__}{_advice(address, security)}"
         ) from error
     try:
         client.wait_for_workers(1, timeout=timeout)
@@ -152,6 +160,21 @@ def _connect(options: ClusterOptions) -> Any:
         client.close()
         raise Unreachable(f"the scheduler at {address} has no worker") from error
     return client
+
+
+async def _greet(address: str, security: Any, timeout: float) -> None:
+    """Connect to a scheduler, and hang up.
+
+    A server that accepts connections and says nothing would keep dask's client waiting for ever.
+    """
+    import asyncio
+
+    from distributed import Security
+    from distributed.comm import connect
+
+    args = (security or Security()).get_connection_args("client")
+    comm = await asyncio.wait_for(connect(address, timeout=timeout, **args), timeout)
+    comm.abort()
 
 
 def _address_in(file: str | None, timeout: float) -> str:

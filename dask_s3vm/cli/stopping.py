@@ -114,6 +114,8 @@ def internal_errors() -> Iterator[None]:
         yield
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
+    except OSError as error:  # a full disk, a lost connection: not an error in this program
+        raise click.ClickException(str(error)) from error
     except Exception as error:
         logging.getLogger("dask_s3vm").debug("the error", exc_info=True)
         raise Internal(error) from error

@@ -83,7 +83,12 @@ def remote_actors(
     client: distributed.Client, futures: Sequence[distributed.Future]
 ) -> list[RemoteActor]:
     """Wait for actors, and find out which of them can be called directly."""
-    actors = gathered(client, futures)
+    try:
+        actors = gathered(client, futures)
+    except RuntimeError as error:  # dask's error if a worker goes that has just made its actor
+        if "Worker holding Actor was lost" not in str(error):
+            raise
+        raise WorkerLostError(str(error)) from error
     direct = in_loop(client, _reachable, client, {actor._address for actor in actors})
     return [
         RemoteActor(client, future, actor, direct[actor._address])

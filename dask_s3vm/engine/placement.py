@@ -28,7 +28,7 @@ from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Piece, build_shard
 from dask_s3vm.engine.sources import Columns, LocalSource, summarize
-from dask_s3vm.engine.watch import gathered, watched
+from dask_s3vm.engine.watch import gathered, scattered, watched
 from dask_s3vm.engine.workers import Holdings, first_runs, worker_limits, worker_threads
 from dask_s3vm.exceptions import MemoryShortWarning, WorkerLostError, warn
 
@@ -89,11 +89,11 @@ class ScatteredBlocks:
 
     def __call__(self, numbers: Sequence[int]) -> dict[int, distributed.Future]:
         """Return the futures of some blocks, by number."""
-        sent_map = None if self._map is None else self._send(self._map)
+        sent_map = None if self._map is None else scattered(self._client, self._map)
         blocks = {}
         for number in numbers:
             # one at a time: a single message would put them all in the scheduler's memory at once
-            sent = self._send(slice_block(self._block, *self._slices[number]))
+            sent = scattered(self._client, slice_block(self._block, *self._slices[number]))
             if sent_map is not None:
                 sent = self._client.submit(_apply_map, sent_map, sent, pure=False)
             blocks[number] = sent
@@ -101,15 +101,6 @@ class ScatteredBlocks:
 
     def check_lineage(self, loss: BaseException) -> None:
         """Do nothing: rows in this process can always be sent again."""
-
-    def _send(self, value: Any) -> distributed.Future:
-        try:
-            return watched(
-                self._client,
-                lambda: self._client.scatter([value], hash=False, asynchronous=True),
-            )[0]
-        except TimeoutError as error:
-            raise WorkerLostError("no worker accepts rows") from error
 
 
 def _apply_map(block_map: Any, block: Block) -> Block:

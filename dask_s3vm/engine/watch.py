@@ -3,6 +3,9 @@
 A broken connection is an error at once. But a process that is frozen or cut off from the network
 keeps its connections open, and a plain wait for it never ends. Every wait here therefore asks the
 scheduler at intervals. The scheduler must answer, and it knows when it last heard from each worker.
+
+Two more waits would never end in plain dask: tasks that a worker was given stay there when it is
+paused for lack of memory or is to retire, and tasks wait for ever where no worker is left.
 """
 
 import asyncio
@@ -65,7 +68,10 @@ def in_loop(
     except queue.Empty:
         raise TimeoutError(f"no answer within {patience:g} s") from None
     if error is not None:
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback refers to this frame, and holds futures that must be released
     return result
 
 
@@ -78,8 +84,9 @@ def watched(
     """Wait for the awaitable that `start` returns, in the client's event loop, with a watch.
 
     Raises `SchedulerLostError` if the scheduler does not answer, and `WorkerLostError` if one of
-    the workers `concerned`, or one that works for this client, is lost meanwhile. Other workers may
-    work for other clients and are left alone. `meanwhile` is awaited after every look.
+    the workers `concerned`, or one that works for this client, is lost meanwhile, keeps tasks of
+    this client without running them, or if there is no worker to run them. Other workers may work
+    for other clients and are left alone. `meanwhile` is awaited after every look.
     """
     return in_loop(client, _watched, client, start, concerned, meanwhile)
 
@@ -99,6 +106,7 @@ async def _watched(
                 raise WorkerLostError(f"worker {min(lost)} has left the cluster or is silent")
             if meanwhile is not None:
                 await meanwhile()
+            await watch.check_tasks_run()
         return task.result()
     finally:
         task.cancel()
@@ -107,6 +115,20 @@ async def _watched(
 def gathered(client: distributed.Client, futures: Sequence[distributed.Future]) -> list[Any]:
     """Wait for the results of futures; see `watched`."""
     return watched(client, lambda: client.gather(list(futures), asynchronous=True))
+
+
+def scattered(
+    client: distributed.Client, value: Any, broadcast: bool = False
+) -> distributed.Future:
+    """Send a value to a worker, or to all of them; see `watched`."""
+    try:
+        (sent,) = watched(
+            client,
+            lambda: client.scatter([value], broadcast=broadcast, hash=False, asynchronous=True),
+        )
+    except TimeoutError as error:
+        raise WorkerLostError("no worker accepts data") from error
+    return sent
 
 
 def next_done(
@@ -124,7 +146,12 @@ async def keys_on_paused(client: distributed.Client) -> set[str]:
     paused = [address for address, about in workers.items() if about.get("status") == "paused"]
     if not paused:
         return set()
-    found = await client.scheduler.processing(workers=paused)
+    try:
+        found = await asyncio.wait_for(
+            client.scheduler.processing(workers=paused), _config.scheduler_timeout()
+        )
+    except TimeoutError:  # the next look at the scheduler says so
+        return set()
     return {key for keys in found.values() for key in keys}
 
 
@@ -151,6 +178,11 @@ async def _ask(client: distributed.Client) -> dict[str, Any]:
     )
 
 
+def runs_tasks(about: dict[str, Any]) -> bool:
+    """Whether a worker starts tasks: it is not paused, not about to retire, and has threads."""
+    return about.get("status", "running") == "running" and about["nthreads"] > 0
+
+
 class Watch:
     """Finds lost workers by repeated looks at the cluster, while something is waited for."""
 
@@ -158,6 +190,9 @@ class Watch:
         self._client = client
         #: by worker: its last sign of life by the scheduler's clock, and when we learned of it
         self._heard: dict[str, tuple[float, float]] = {}
+        #: by worker that neither runs tasks nor starts any: since when
+        self._idle: dict[str, float] = {}
+        self._alone: float | None = None  # since when that is so for all workers
 
     async def look(self, concerned: Collection[str] = ()) -> set[str]:
         """Return the lost workers: those `concerned` that have left the cluster or are silent.
@@ -167,6 +202,7 @@ class Watch:
         tasks go to others.
         """
         workers = (await _ask(self._client))["workers"]
+        self._note_idle(workers)
         lost = {address for address in concerned if address not in workers}
         silent = self._silent(workers)
         ours = silent.intersection(concerned)
@@ -175,6 +211,41 @@ class Watch:
         for address in ours:
             await self._remove(address, workers[address].get("nanny"))
         return lost | ours
+
+    async def check_tasks_run(self) -> None:
+        """Raise `WorkerLostError` if tasks of this client wait where nothing runs them.
+
+        That is on workers that have neither run nor started any for `s3vm.worker-timeout`, by the
+        last looks, or on a cluster that has had no others for that long.
+        """
+        now, patience = time.monotonic(), _config.worker_timeout()
+        if self._alone is not None and now - self._alone > patience:
+            raise WorkerLostError(f"no worker has accepted tasks for {patience:g} s")
+        idle = {address for address, since in self._idle.items() if now - since > patience}
+        if idle:
+            stuck = await self._working_for_us(idle, holding=False)
+            if stuck:
+                raise WorkerLostError(
+                    f"worker {min(stuck)} is paused or about to retire, and has kept tasks for "
+                    f"{patience:g} s without running them"
+                )
+
+    def _note_idle(self, workers: dict[str, Any]) -> None:
+        """Note since when workers neither run nor start tasks, and since when all of them do not.
+
+        A task that has begun on a worker that is paused or is to retire runs to its end.
+        """
+        now = time.monotonic()
+        self._idle = {
+            address: self._idle.get(address, now)
+            for address, about in workers.items()
+            if not runs_tasks(about)
+            and not about["metrics"].get("task_counts", {}).get("executing")
+        }
+        if len(self._idle) < len(workers):
+            self._alone = None
+        elif self._alone is None:
+            self._alone = now
 
     def _silent(self, workers: dict[str, Any]) -> set[str]:
         """Return the workers whose last sign of life has not changed for `s3vm.worker-timeout`.
@@ -190,14 +261,17 @@ class Watch:
                 silent.add(address)
         return silent
 
-    async def _working_for_us(self, workers: set[str]) -> set[str]:
-        """Return those of some workers that process or hold something for this client."""
+    async def _working_for_us(self, workers: set[str], holding: bool = True) -> set[str]:
+        """Return those of some workers that process, or hold, something for this client."""
         try:
-            found = await self._client._run_on_scheduler(
-                working_for, self._client.id, sorted(workers)
+            found = await asyncio.wait_for(
+                self._client._run_on_scheduler(
+                    working_for, self._client.id, sorted(workers), holding
+                ),
+                _config.scheduler_timeout(),
             )
         except Exception as error:  # this package need not be installed on the scheduler
-            logger.debug("cannot ask whom silent workers work for, leaving them alone: %r", error)
+            logger.debug("cannot ask whom workers work for, leaving them alone: %r", error)
             return set()
         return set(found)
 
@@ -219,10 +293,14 @@ async def _restart(client: distributed.Client, nanny: str) -> None:
         await asyncio.wait_for(client.rpc(nanny).kill(reason="s3vm-silent"), 30.0)
 
 
-def working_for(client: str, workers: list[str], dask_scheduler: Any = None) -> list[str]:
+def working_for(
+    client: str, workers: list[str], holding: bool, dask_scheduler: Any = None
+) -> list[str]:
     """Return those of some workers with a task that a client wants, or that such a task needs.
 
     Runs on the scheduler.
+
+    holding : whether results that a worker holds count too, not only what it is to compute.
     """
 
     def is_wanted(task: Any) -> bool:
@@ -239,5 +317,5 @@ def working_for(client: str, workers: list[str], dask_scheduler: Any = None) -> 
     return [
         state.address
         for state in states
-        if any(map(is_wanted, {*state.processing, *state.has_what}))
+        if any(map(is_wanted, {*state.processing, *(state.has_what if holding else ())}))
     ]

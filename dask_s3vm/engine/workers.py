@@ -26,6 +26,8 @@ from dask_s3vm.engine.watch import (
     gathered,
     keys_on_paused,
     next_done,
+    runs_tasks,
+    scattered,
     watched,
 )
 from dask_s3vm.exceptions import EngineError, VersionMismatchError, WorkerLostError
@@ -69,12 +71,8 @@ def worker_threads(
 
 def running_workers(state: dict[str, Any]) -> dict[str, int]:
     """Return the threads of the workers that accept work, by address, from a scheduler's state."""
-    workers = state["workers"].items()
-    return {
-        address: about["nthreads"]
-        for address, about in sorted(workers)
-        if about.get("status", "running") == "running" and about["nthreads"] > 0
-    }
+    workers = sorted(state["workers"].items())
+    return {address: about["nthreads"] for address, about in workers if runs_tasks(about)}
 
 
 def check_versions(client: distributed.Client, workers: list[str]) -> None:
@@ -252,10 +250,7 @@ def run_on_workers(
         patience = _config.replacement_timeout()
         pending: dict[distributed.Future, int] = {}
         try:
-            sent = watched(
-                client,
-                lambda: client.scatter(shared, broadcast=True, hash=False, asynchronous=True),
-            )
+            sent = scattered(client, shared, broadcast=True)
             for number in sorted(missing):
                 pending[_submit_piece(client, work, sent, arguments, number)] = number
             coming = distributed.as_completed(list(pending), loop=client.loop)

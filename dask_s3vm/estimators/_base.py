@@ -218,6 +218,7 @@ class LinearS3VM(MethodParameters, LinearClassifier):
         Sets: coef_, intercept_, objective_, n_iter_, termination_, history_.
         """
         w = rows.engine.layout.to_external(np.stack([one.w for one in solved]))
+        check_steps(type(self).__name__, w[:, :-1], solved)
         self.coef_ = np.ascontiguousarray(w[:, :-1])
         self.intercept_ = w[:, -1].copy()
         self._keep_course(solved, history)
@@ -375,6 +376,17 @@ def fit_path(
 
 #: What the models of a path have in common.
 _SHARED = ("classes_", "n_features_in_", "feature_names_in_", "n_rounds_", "kernel_map_")
+
+
+def check_steps(name: str, weights: np.ndarray, solved: Sequence[Any]) -> None:
+    """Refuse weights of 0 from which rounding allowed no step: that is no model."""
+    for own, one in zip(weights, solved, strict=True):
+        if one.termination == "precision" and not own.any():
+            raise ValueError(
+                f"{name}: X has rows so long that every step is lost to rounding, and the weights "
+                "are 0; divide the columns by their ranges (dask_s3vm.features.UnitScaler), or "
+                "regularize more"
+            )
 
 
 def one_or_all(values: Sequence[float]) -> Any:

@@ -43,6 +43,10 @@ PAPER_TOL = 0.1
 #: The largest matrix to be decomposed for the linear kernel, unless landmarks are chosen.
 LARGEST = 4096
 
+#: Of columns whose squares together are below this part of the largest one's, products of rows keep
+#: fewer than four digits.
+LOST = 1e-12
+
 
 @parametrized
 class LeastSquaresModel(LeastSquaresKernel, LinearModel):
@@ -60,12 +64,16 @@ class LeastSquaresModel(LeastSquaresKernel, LinearModel):
         # all rows as landmarks: a matrix of the size of their number
         if n_rows <= min(LARGEST, 3 * n_columns // 4):
             kernel_map = fit_kernel_map(X, "linear", n_components=None)
-            if n_columns > LARGEST or not _has_graded_columns(kernel_map.landmarks):
+            if n_columns > LARGEST:
+                return _told_of_lost_columns(kernel_map)
+            if not _has_graded_columns(kernel_map.landmarks):
                 return kernel_map
         if n_columns <= LARGEST:
             return None
-        return fit_kernel_map(
-            X, "linear", n_components=self.n_components, random_state=self.random_state
+        return _told_of_lost_columns(
+            fit_kernel_map(
+                X, "linear", n_components=self.n_components, random_state=self.random_state
+            )
         )
 
     def _to_columns(self) -> None:
@@ -82,6 +90,22 @@ def _has_graded_columns(rows: Any) -> bool:
     squares = np.asarray((rows * rows).sum(axis=0), dtype=np.float64) / rows.shape[0]
     means = np.asarray(rows.mean(axis=0, dtype=np.float64))
     return is_graded(squares, squares - np.square(means))
+
+
+def _told_of_lost_columns(kernel_map: KernelMap) -> KernelMap:
+    """Warn if one column is so large that products of rows keep nothing of the others."""
+    rows = narrow_rows(kernel_map.landmarks)
+    squares = np.asarray((rows * rows).sum(axis=0), dtype=np.float64).ravel()
+    largest = int(squares.argmax())
+    others = float(np.add.reduce(np.delete(squares, largest)))
+    if others < LOST * squares[largest]:
+        warn(
+            f"column {largest} of X is so large that the others are lost to rounding: with more "
+            f"than {LARGEST:,} columns, least squares work on products of rows; divide the columns "
+            "by their ranges, for example by dask_s3vm.features.UnitScaler",
+            UserWarning,
+        )
+    return kernel_map
 
 
 def search_settings(parameters: Any) -> SearchSettings:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dask_s3vm.estimators._base import Solver, one_or_all
+from dask_s3vm.estimators._base import Solver, check_steps, one_or_all
 from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._rows import PlacedRows, as_array
@@ -208,12 +208,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
             constant = float(self._has_bias) * np.add.reduce(found, axis=1)
             self.intercept_ = constant + [one.offset for one in solved]
         self.gap_ = one_or_all([one.gap for one in solved])
-        if not found.any(axis=1).all() and any(one.termination == "precision" for one in solved):
-            raise ValueError(
-                "STARSVM: X has rows so long that every step is lost to rounding, and the weights "
-                "are 0; divide the columns by their ranges (dask_s3vm.features.UnitScaler), or "
-                f"give a smaller C than {self.C:g}"
-            )
+        check_steps("STARSVM", found, solved)
         self._keep_course(solved, history)
 
     def _keep_expansion(self, dual: np.ndarray, columns: KernelColumns) -> None:

@@ -7,6 +7,7 @@ go beside the JSON text, into a dict of named arrays.
 
 import io
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +19,7 @@ import numpy as np
 from dask_s3vm.io.checksum import check_archive
 from dask_s3vm.io.store import Url, open_input
 
-__all__ = ["BROKEN", "decode", "encode", "open_arrays", "read_header"]
+__all__ = ["BROKEN", "check_member", "decode", "encode", "open_arrays", "read_header"]
 
 #: What reading a damaged archive may raise. RuntimeError: encrypted members, deep recursion, zip
 #: features that are not there.
@@ -80,7 +81,10 @@ def read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     version = np.lib.format.read_magic(stream)
     if version not in _HEADER_READERS:
         raise ValueError(f"an array is of format {version}, wanted one of {[*_HEADER_READERS]}")
-    return _HEADER_READERS[version](stream)
+    try:
+        return _HEADER_READERS[version](stream)
+    except (tokenize.TokenError, RecursionError) as error:  # numpy parses it as Python
+        raise ValueError(f"an array has a header that cannot be read: {error}") from error
 
 
 def _check_directory(directory: zipfile.ZipFile, size: int, limits: dict[str, int]) -> None:
@@ -96,10 +100,10 @@ def _check_directory(directory: zipfile.ZipFile, size: int, limits: dict[str, in
             raise ValueError(f"member {name!r} has {info.file_size} bytes, limit {limit}")
         if info.compress_type != zipfile.ZIP_STORED or info.file_size > size:
             raise ValueError(f"member {name!r} is compressed or longer than the file")
-        _check_member(directory, info, name)
+        check_member(directory, info, name)
 
 
-def _check_member(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
+def check_member(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
     """Refuse an array that holds Python objects, or is larger than its member."""
     with directory.open(info) as stream:
         shape, _, dtype = read_header(stream)

@@ -12,7 +12,7 @@ import numpy as np
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array, load_npz
 
-from dask_s3vm.io.archive import BROKEN, read_header
+from dask_s3vm.io.archive import BROKEN, check_member, read_header
 from dask_s3vm.io.blocks import (
     MOST_FEATURES,
     Head,
@@ -140,6 +140,10 @@ def _opened(file: TextFile, checked: bool = False) -> Iterator[tuple[Any, Any]]:
             raise ValueError("is not an .npz archive")
         if checked:
             check_archive(stream)
+        with zipfile.ZipFile(stream) as directory:  # numpy would allocate what a header claims
+            for info in directory.infolist():
+                if info.filename.endswith(".npy"):
+                    check_member(directory, info, info.filename.removesuffix(".npy"))
         stream.seek(0)
         with np.load(stream, allow_pickle=False) as archive:
             yield archive, stream

@@ -268,7 +268,9 @@ def _restore(header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> "BaseE
     cls = _find_class(str(header.get("class")))
     if cls is None:
         raise ValueError(f"class {header.get('class')!r} is not an estimator of dask_s3vm")
-    unknown = sorted(set(header["params"]) - set(inspect.signature(cls).parameters))
+    # what is left out on purpose: a file must not name a place that the next fit writes to
+    known = set(inspect.signature(cls).parameters).difference(_LEFT_OUT)
+    unknown = sorted(set(header["params"]) - known)
     if unknown:
         raise ValueError(f"{cls.__name__} has no parameters {unknown}")
     params = {name: decode(value, arrays) for name, value in header["params"].items()}

@@ -285,20 +285,22 @@ def whole_rows(
     chunks: Iterable[bytes], size: int, quoted: bool | None
 ) -> Iterator[tuple[int, bytes]]:
     """Cut a stream into whole rows of about `size` bytes together, and say where they start."""
-    start, held, length = 0, b"", 0
+    start, held, length, enough = 0, b"", 0, size
     parts: list[bytes] = []
     for chunk in chunks:
         parts.append(chunk)
         length += len(chunk)
-        if length < size:
+        if length < enough:
             continue
         held, parts = b"".join([held, *parts]), []
         stop = _last_end(held, quoted)
         if stop:
             yield start, held[:stop]
-            start, held = start + stop, held[stop:]
+            start, held, enough = start + stop, held[stop:], size
         elif quoted is not None and len(held) > size + LONGEST_ROW:
             break
+        else:  # a long row is not copied again for every chunk of it
+            enough = 2 * len(held)
         length = len(held)
     if held := b"".join([held, *parts]):
         yield start, held

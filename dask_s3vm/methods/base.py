@@ -38,6 +38,9 @@ ENDINGS = ("converged", "precision", "max_stages", "max_iter")
 LABEL_SHARE = 0.5
 MOST_LABEL_DRIFT = 0.05
 
+#: Least weight of all rows of a class together: squares of less could underflow.
+MIN_TOTAL = 1e-100
+
 #: A share of positive predictions is far off by more than this part of the smaller class.
 FAR_OFF = 0.5
 
@@ -141,6 +144,12 @@ class ClassTotals:
 def class_totals(engine: Engine, n_classes: int) -> ClassTotals:
     """Count the labels. Costs: 1 round, no pass over the rows."""
     counts, weights = engine.sum(count_labels, n_classes)
+    tiny = weights[(weights > 0.0) & (weights < MIN_TOTAL)]
+    if len(tiny):
+        raise ValueError(
+            f"sample_weight of a class, or of unlabeled rows, adds up to {tiny[0]:.3g}; wanted 0 "
+            f"or at least {MIN_TOTAL:.0e}: divide the weights by their mean"
+        )
     return ClassTotals(counts[:-1], weights[:-1], int(counts[-1]), float(weights[-1]))
 
 

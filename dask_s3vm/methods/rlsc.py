@@ -147,7 +147,8 @@ def choose_lam(
     training = RLSCTraining(engine, positives, costs, [length * part for part in LAM_PARTS], bias)
     found = training.start().models
     least = min(one.loo_error for one in found)
-    most = least + math.sqrt(least * (1.0 - least) / n_labeled)
+    spread = max(least * (1.0 - least), 0.0)  # rounding can make the share more than 1
+    most = least + math.sqrt(spread / n_labeled)
     return ChosenLam(max(one.lam for one in found if one.loo_error <= most))
 
 

@@ -1,9 +1,12 @@
 """Silent workers count as lost only if they work for this client."""
 
+import dask
 import distributed
 import pytest
 
+from dask_s3vm.engine import calls
 from dask_s3vm.engine.watch import Watch, in_loop
+from dask_s3vm.exceptions import WorkerLostError
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +65,49 @@ def test_a_silent_worker_that_is_concerned_is_lost(client, monkeypatch):
         "tcp://who.has.left",
     }
     assert removed == [workers[0]]
+
+
+def worker(status, executing):
+    """What a scheduler says of a worker."""
+    return {"status": status, "nthreads": 1, "metrics": {"task_counts": {"executing": executing}}}
+
+
+@pytest.mark.parametrize(
+    ("workers", "wanted"),
+    [
+        ({}, "no worker"),
+        ({"a": worker("paused", 0)}, "no worker"),
+        ({"a": worker("paused", 0), "b": worker("closing_gracefully", 0)}, "no worker"),
+        ({"a": worker("paused", 1)}, None),
+        ({"a": worker("running", 0), "b": worker("paused", 0)}, None),
+    ],
+)
+def test_who_runs_no_tasks_and_starts_none(client, workers, wanted):
+    watch = Watch(client)
+    watch._note_idle(workers)
+    with dask.config.set({"s3vm.worker-timeout": "100 s"}):
+        in_loop(client, watch.check_tasks_run)
+    with dask.config.set({"s3vm.worker-timeout": 0}):
+        if wanted is None:  # nothing of this client waits on b
+            in_loop(client, watch.check_tasks_run)
+        else:
+            with pytest.raises(WorkerLostError, match=wanted):
+                in_loop(client, watch.check_tasks_run)
+    watch._note_idle({"a": worker("running", 0)})
+    with dask.config.set({"s3vm.worker-timeout": 0}):
+        in_loop(client, watch.check_tasks_run)
+
+
+def test_an_actor_that_is_lost_before_it_is_known_is_a_lost_worker(client, monkeypatch):
+    """Dask has no class for this error; any other one of a constructor is the user's to see."""
+
+    def fail(client, futures):
+        raise RuntimeError(words)
+
+    monkeypatch.setattr(calls, "gathered", fail)
+    words = "Worker holding Actor was lost."
+    with pytest.raises(WorkerLostError, match="holding Actor"):
+        calls.remote_actors(client, [])
+    words = "something else"
+    with pytest.raises(RuntimeError, match="something else"):
+        calls.remote_actors(client, [])

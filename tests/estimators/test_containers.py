@@ -229,12 +229,21 @@ def test_star_says_that_rows_are_too_long():
     assert STARSVM(kernel="linear", **RATIO).fit(X * 1e6, y).coef_.any()
 
 
+@pytest.mark.parametrize("few", [False, True])
+def test_weights_whose_squares_underflow_are_refused(few):
+    X, _, y = data()
+    weights = np.where(y < 0, 1e-200, 1.0) if few else np.full(len(y), 1e-300)
+    with pytest.raises(ValueError, match=r"sample_weight .* adds up to .*e-(199|300)"):
+        TSVM(unlabeled=-1).fit(X, y, sample_weight=weights)
+
+
 def test_rows_that_are_all_zero_need_no_warning():
     _, _, y = data()
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         model = SubmodularS3VM(**RATIO).fit(np.zeros((60, 3)), y)
     assert not model.coef_.any()
+    assert not S2RLSC(**RATIO, random_state=0).fit(np.zeros((60, 3)), y).coef_.any()
 
 
 @pytest.mark.parametrize("name", ["n_components", "lam", "max_iter"])

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from transductive_cases import assert_identical, assert_same, clusters, quiet
 
-from dask_s3vm import QNS3VM, load_model, save_model
+from dask_s3vm import DAS3VM, L2SVM, QNS3VM, TSVM, load_model, save_model
 from dask_s3vm.exceptions import RatioWarning
 
 pytestmark = quiet
@@ -264,3 +264,18 @@ def test_the_ratio_is_warned_of_once():
         warnings.simplefilter("always")
         QNS3VM(lam_unlabeled=0.0).fit(X, y)
     assert [one.category for one in caught].count(RatioWarning) == 1
+
+
+@pytest.mark.parametrize("scale", [1e15, 1e18, 1e30])
+def test_rows_so_long_that_no_step_is_possible_are_refused(scale):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    y = np.where(np.arange(400) < 120, X @ [1.0, -2.0, 0.5, 1.0] > 0, -1)
+    with pytest.raises(ValueError, match=r"QNS3VM: X has rows so long.*UnitScaler"):
+        QNS3VM(positive_ratio=0.5).fit(scale * X, y)
+
+
+@pytest.mark.parametrize("make", [L2SVM, TSVM, DAS3VM, QNS3VM])
+def test_rows_without_entries_have_weights_of_zero(make):
+    y = np.where(np.arange(60) < 20, np.arange(60) % 2, -1)
+    assert not make(unlabeled=-1).fit(np.zeros((60, 3)), y).coef_.any()

@@ -1,5 +1,7 @@
 """Least squares on columns of very different sizes, against numpy's least squares."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -128,3 +130,18 @@ def test_both_decompositions_agree_on_columns_alike():
     about = np.column_stack([X - mean, np.ones(50)])
     assert np.allclose(np.abs(about @ careful.vectors), np.abs(rows @ plain.vectors))
     assert not is_graded(np.diagonal(rows.T @ rows)[:-1], X.var(axis=0) * 50)
+
+
+@pytest.mark.parametrize("n_rows", [300, 5000])
+def test_wide_rows_with_one_huge_column_are_warned_of(n_rows):
+    """Products of rows keep nothing of the others; products of 4,097 columns are too large."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((n_rows, 4097), density=0.01, rng=rng, format="lil")
+    y = np.arange(n_rows) % 2
+    model = RLSC(n_components=50, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X.tocsr(), y)
+    X[:, [7]] = 1.7e9 + rng.normal(size=(n_rows, 1))
+    with pytest.warns(UserWarning, match=r"column 7 of X is so large.*UnitScaler"):
+        model.fit(X.tocsr(), y)

@@ -1,11 +1,14 @@
 """Every method, the faults that it is to survive, and how a fault finds its moment."""
 
+import asyncio
 import threading
 import time
 
 import dask
 import dask.array as da
 import numpy as np
+from distributed.core import Status
+from processes import MEMORY
 
 from dask_s3vm import (
     DAS3VM,
@@ -149,8 +152,34 @@ def shortly(action, rng):
     return begin
 
 
-def faults(world, client, rng, totals):
-    """Plans by name: {moment: action}."""
+#: What may happen, by kind of cluster.
+FAULTS = {
+    "plain": [
+        *["kill", "placement", "two at once", "kill again", "all", "join", "freeze"],
+        *["pause", "stutter", "client"],
+    ],
+    "tls": ["kill", "placement", "two at once", "all", "freeze", "client"],
+    "nannies": ["kill", "placement", "kill again", "memory", "client"],
+    "hosts": ["kill", "cut", "slow", "cut and kill"],
+}
+
+#: Faults that are noticed by a worker's silence, or by tasks that it keeps.
+SILENT = ("freeze", "pause", "cut", "cut and kill")
+
+
+def pause(dask_worker):
+    dask_worker.status = Status.paused
+
+
+async def hog(dask_worker):
+    """Use more memory than the nanny allows, until it ends the worker."""
+    content = np.ones(MEMORY // 8)
+    await asyncio.sleep(60.0)
+    return content.sum()
+
+
+def faults(world, client, rng, totals, other):
+    """Plans by name: {moment: action}; `other` is the process of another client."""
 
     def at(kind):
         return kind, int(rng.integers(1, max(totals[kind], 1) + 1))
@@ -169,6 +198,15 @@ def faults(world, client, rng, totals):
         for _ in range(N_WORKERS):
             world.start()
 
+    def on_any(function, **how):
+        workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+        client.run(function, workers=[workers[int(rng.integers(len(workers)))]], **how)
+        world.n_faults += 1
+
+    def kill_client():
+        other.kill()
+        world.n_faults += 1
+
     moment = at("training")
     return {
         "kill": {moment: shortly(kill, rng)},
@@ -178,6 +216,13 @@ def faults(world, client, rng, totals):
         "all": {moment: kill_all},
         "join": {moment: join},
         "freeze": {moment: lambda: world.freeze(rng)},
+        "pause": {at("placement"): shortly(lambda: on_any(pause), rng)},
+        "stutter": {moment: shortly(lambda: world.stutter(rng), rng)},
+        "memory": {moment: lambda: on_any(hog, wait=False)},
+        "client": {moment: shortly(kill_client, rng)},
+        "cut": {moment: lambda: world.cut(rng)},
+        "slow": {at("placement"): lambda: world.slow(rng)},
+        "cut and kill": {moment: lambda: (world.cut(rng), kill())},
     }
 
 

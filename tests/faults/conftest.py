@@ -1,18 +1,43 @@
 """A cluster to break, and the table of what was survived."""
 
 import collections
+import importlib.util
+import shutil
+from pathlib import Path
 
 import dask
 import pytest
+from hosts import permitted
 from processes import Processes
+
+AUTHORITY = Path(__file__).resolve().parents[2] / "cluster" / "tls" / "make_certificates.py"
 
 
 @pytest.fixture(scope="module")
-def world():
-    """Processes of a cluster."""
-    processes = Processes(3)
+def world(request, tmp_path_factory):
+    """Processes of a cluster, of a kind that the test may choose."""
+    kind = getattr(request, "param", "plain")
+    if kind == "hosts" and not permitted():
+        pytest.skip("network namespaces need root and iproute2")
+    options = {"security": certificates(tmp_path_factory.mktemp("tls"))} if kind == "tls" else {}
+    processes = Processes(3, nannies=kind == "nannies", hosts=kind == "hosts", **options)
     yield processes
     processes.close()
+
+
+def certificates(folder):
+    """Arguments of `distributed.Security` with which every role can work."""
+    if shutil.which("openssl") is None:
+        pytest.skip("the openssl command is not there")
+    spec = importlib.util.spec_from_file_location("make_certificates", AUTHORITY)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.main([str(folder / "ca"), "--days", "1", "--host", "127.0.0.1"]) == 0
+    options = {"tls_ca_file": str(folder / "ca" / "ca.pem"), "require_encryption": True}
+    for role in ("scheduler", "worker", "client"):
+        options[f"tls_{role}_cert"] = str(folder / "ca" / f"{role}.pem")
+        options[f"tls_{role}_key"] = str(folder / "ca" / f"{role}-key.pem")
+    return options
 
 
 @pytest.fixture(scope="module")
@@ -39,19 +64,19 @@ def impatient():
 
 @pytest.fixture
 def tally(request):
-    """Takes (method, fault, number of faults, survived)."""
+    """Takes (method, fault, number of faults, what became of the fit)."""
     return lambda row: request.node.user_properties.append(("fault", row))
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Print method x fault -> survived."""
+    """Print method x fault -> survived, and why the others did not."""
     reports = [one for kind in ("passed", "failed") for one in terminalreporter.getreports(kind)]
     rows = [row for one in reports for name, row in one.user_properties if name == "fault"]
     if not rows:
         return
     cells = collections.defaultdict(lambda: [0, 0])
-    for method, fault, _, survived in rows:
-        cells[method, fault][0] += survived
+    for method, fault, _, end in rows:
+        cells[method, fault][0] += end == "survived"
         cells[method, fault][1] += 1
     faults = list(dict.fromkeys(fault for _, fault, _, _ in rows))
     terminalreporter.section("fits that survived, of all")
@@ -63,7 +88,6 @@ def pytest_terminal_summary(terminalreporter):
             for fault in faults
         ]
         terminalreporter.write_line(f"{method:<{width}}" + "".join(f"{cell:>13}" for cell in shown))
-    wrong = sum(not survived for *_, survived in rows)
-    terminalreporter.write_line(
-        f"{sum(row[2] for row in rows)} faults in {len(rows)} fits: {wrong} not survived"
-    )
+    ends = collections.Counter(end for *_, end in rows)
+    told = ", ".join(f"{count} {end}" for end, count in ends.most_common())
+    terminalreporter.write_line(f"{sum(row[2] for row in rows)} faults in {len(rows)} fits: {told}")

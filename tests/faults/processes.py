@@ -6,30 +6,48 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import time
 
+import psutil
 from distributed import Client
+from distributed.security import Security
+from hosts import Hosts, enter
 from waiting import LIMIT, receive, wait_until
 
 _context = multiprocessing.get_context("forkserver")  # what it imports: tests/conftest.py
 
+#: What a worker with a nanny may use, in bytes.
+MEMORY = 1 << 30
 
-def run_scheduler(pipe):
+
+def run_scheduler(pipe, host, security):
     from distributed import Scheduler
 
     async def main():
-        async with Scheduler(host="127.0.0.1", port=0, dashboard_address=":0") as scheduler:
+        async with Scheduler(
+            host=host, port=0, dashboard_address=":0", security=Security(**security)
+        ) as scheduler:
             pipe.send(scheduler.address)
             await scheduler.finished()
 
     asyncio.run(main())
 
 
-def run_worker(scheduler, folder):
-    from distributed import Worker
+def run_worker(scheduler, folder, nanny, security, place):
+    from distributed import Nanny, Worker
+
+    home, address = place
+    if home is not None:
+        enter(home)
 
     async def main():
-        async with Worker(
-            scheduler, nthreads=1, host="127.0.0.1", local_directory=folder, memory_limit=0
+        async with (Nanny if nanny else Worker)(
+            scheduler,
+            nthreads=1,
+            host=address,
+            local_directory=folder,
+            memory_limit=MEMORY if nanny else 0,
+            security=Security(**security),
         ) as worker:
             await worker.finished()
 
@@ -38,12 +56,28 @@ def run_worker(scheduler, folder):
 
 
 class Processes:
-    """A small cluster of real processes, without nannies: what dies stays dead."""
+    """A small cluster of real processes.
 
-    def __init__(self, n_workers):
+    Without nannies, what dies stays dead.
+
+    Parameters
+    ----------
+    n_workers : number of workers.
+    nannies : whether a nanny watches over every worker, and over its memory.
+    security : arguments of `distributed.Security`.
+    hosts : whether every worker is a host of its own.
+    """
+
+    def __init__(self, n_workers, nannies=False, security=None, hosts=False):
         self._folder = tempfile.TemporaryDirectory(prefix="s3vm-faults-")
+        self._nannies, self._security = nannies, security or {}
+        self._hosts = Hosts() if hosts else None
+        self._places = {}  # (name, address) of the host by the process id of its worker
+        host = self._hosts.address if hosts else "127.0.0.1"
         ours, theirs = _context.Pipe()
-        self.scheduler = _context.Process(target=run_scheduler, args=(theirs,), daemon=True)
+        self.scheduler = _context.Process(
+            target=run_scheduler, args=(theirs, host, self._security), daemon=True
+        )
         self.workers = []
         self.frozen = []
         self.n_faults = 0  # so far
@@ -58,28 +92,69 @@ class Processes:
 
     def start(self):
         """Start a worker, and do not wait for it."""
-        args = (self.address, self._folder.name)
-        process = _context.Process(target=run_worker, args=args, daemon=True)
+        place = self._hosts.add() if self._hosts else (None, "127.0.0.1")
+        args = (self.address, self._folder.name, self._nannies, self._security, place)
+        # a nanny has a child, which a daemon must not have
+        process = _context.Process(target=run_worker, args=args, daemon=not self._nannies)
         process.start()
+        self._places[process.pid] = place
         self.workers.append(process)
         return process
 
     def kill(self, rng=None):
-        """SIGKILL for a worker drawn at random, or for the one that is there longest."""
-        process = self.workers.pop(0 if rng is None else int(rng.integers(len(self.workers))))
-        os.kill(process.pid, signal.SIGKILL)
+        """SIGKILL for a worker drawn at random, or for the one that is there longest.
+
+        A nanny brings its worker back.
+        """
+        if self._nannies:
+            process = self._any(rng)
+            for child in psutil.Process(process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
+        else:
+            process = self.workers.pop(self.workers.index(self._any(rng)))
+            os.kill(process.pid, signal.SIGKILL)
         self.n_faults += 1
 
     def freeze(self, rng):
         """SIGSTOP for a worker drawn at random."""
-        process = self.workers.pop(int(rng.integers(len(self.workers))))
+        process = self._take(rng)
         os.kill(process.pid, signal.SIGSTOP)
+
+    def stutter(self, rng):
+        """Freeze a worker for a moment, five times."""
+        process = self._any(rng)
         self.n_faults += 1
+        for _ in range(5):
+            os.kill(process.pid, signal.SIGSTOP)
+            time.sleep(0.1)
+            os.kill(process.pid, signal.SIGCONT)
+            time.sleep(0.02)
+
+    def cut(self, rng):
+        """Cut a host off."""
+        self._hosts.cut(self._places[self._take(rng).pid][0])
+
+    def slow(self, rng):
+        """Slow the link of a host down."""
+        self._hosts.slow(self._places[self._take(rng).pid][0])
+
+    def _any(self, rng):
+        return self.workers[0 if rng is None else int(rng.integers(len(self.workers)))]
+
+    def _take(self, rng):
+        """Draw a worker that is not what it was from now on."""
+        process = self._any(rng)
+        self.workers.remove(process)
         self.frozen.append(process)
+        self.n_faults += 1
+        return process
 
     def mend(self, client, n_workers):
         """Have exactly so many healthy workers again, known to the scheduler."""
         for process in self.frozen:
+            if self._hosts is not None:
+                self._hosts.join(self._places[process.pid][0])
             os.kill(process.pid, signal.SIGKILL)
         self.frozen.clear()
         while len(self.workers) < n_workers:
@@ -96,32 +171,44 @@ class Processes:
         )
 
     def connect(self):
-        return Client(self.address, timeout=LIMIT, set_as_default=True)
+        security = Security(**self._security)
+        return Client(self.address, timeout=LIMIT, set_as_default=True, security=security)
 
     def close(self):
         for process in [*self.workers, *self.frozen, self.scheduler]:
             if process.pid is not None:
-                process.kill()
+                children = psutil.Process(process.pid).children() if process.is_alive() else []
+                for one in [process, *children]:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        one.kill()
                 process.join()
+        if self._hosts is not None:
+            self._hosts.close()
         self._folder.cleanup()
 
 
-def fit_elsewhere(address, method, pipe):
+def fit_elsewhere(address, method, security, pipe):
     import dask
     from cases import SMALL, fit, found
 
-    with dask.config.set(SMALL), Client(address, timeout=LIMIT):
+    with (
+        dask.config.set(SMALL),
+        Client(address, timeout=LIMIT, security=Security(**security)) as client,
+    ):
+        pipe.send(client.id)
         pipe.send(found(fit(method)))
 
 
 @contextlib.contextmanager
-def in_process(address, method):
-    """Run a fit in another process; gives a function that waits for what it found."""
+def in_process(world, method):
+    """Run a fit in another process; gives the process and a function that waits for its result."""
     ours, theirs = _context.Pipe()
-    process = _context.Process(target=fit_elsewhere, args=(address, method, theirs), daemon=True)
+    args = (world.address, method, world._security, theirs)
+    process = _context.Process(target=fit_elsewhere, args=args, daemon=True)
     process.start()
     try:
-        yield lambda: receive(ours, process)
+        receive(ours, process)  # it is connected
+        yield process, lambda: receive(ours, process)
     finally:
         process.kill()
         process.join()

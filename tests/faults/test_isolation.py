@@ -81,7 +81,7 @@ def test_fits_of_two_processes_at_once_are_those_alone():
         with world.connect() as client:
             world.wait(client, 2)
             wanted = reference("tsvm")
-            with in_process(world.address, "tsvm") as other:
+            with in_process(world, "tsvm") as (_, other):
                 assert found(fit("tsvm")) == wanted
                 assert other() == wanted
             assert_nothing_left(client)

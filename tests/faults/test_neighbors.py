@@ -2,9 +2,11 @@
 
 import os
 import signal
+import threading
 import time
 
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 from cases import Moments, fit, found, reference
@@ -13,8 +15,10 @@ from distributed.core import Status
 from processes import Processes
 from waiting import LIMIT, wait_until
 
+from dask_s3vm import L2SVM
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.engine.watch import Watch, gathered
+from dask_s3vm.exceptions import EngineError
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("impatient")]
 
@@ -109,6 +113,65 @@ def test_a_worker_that_is_paused_for_memory_changes_nothing(shared, monkeypatch,
         client.run(go_on, workers=[paused])
 
 
+def slow_block(block):
+    time.sleep(0.3)
+    return block
+
+
+def slow_rows():
+    """Rows and labels; each of twelve blocks takes a while."""
+    X, y = np.random.default_rng(0).normal(size=(300, 10)), np.arange(300) % 2
+    return X, da.from_array(X, chunks=(25, 10)).map_blocks(slow_block, dtype=float), y
+
+
+def when_there_is_work(client, workers, action):
+    """Do something as soon as each of some workers has more tasks than it can run at once."""
+
+    def wait():
+        wait_until(
+            lambda: all(len(client.processing()[one]) > 1 for one in workers), client.processing
+        )
+        action()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_rows_are_placed_though_a_worker_is_paused_with_tasks(shared):
+    """Dask leaves them there for as long as the worker is paused."""
+    X, lazy, y = slow_rows()
+    with dask.config.set(scheduler="synchronous"):
+        wanted = found(L2SVM().fit(X, y))
+    with shared.connect() as client, dask.config.set({"s3vm.worker-timeout": "5 s"}):
+        shared.wait(client, 2)
+        paused = min(addresses(client))
+        thread = when_there_is_work(client, [paused], lambda: client.run(pause, workers=[paused]))
+        assert found(L2SVM().fit(lazy, y)) == wanted
+        thread.join()
+        assert paused in addresses(client), "it may work again, for others or for us"
+
+
+@pytest.mark.parametrize("how", ["paused", "killed"])
+def test_no_worker_is_an_error_in_time_while_rows_are_placed(shared, how):
+    _, lazy, y = slow_rows()
+    times = {"s3vm.worker-timeout": "5 s", "s3vm.replacement-timeout": "1 s"}
+    with shared.connect() as client, dask.config.set(times):
+        shared.wait(client, 2)
+
+        def strike():
+            if how == "paused":
+                client.run(pause)
+            else:
+                shared.kill()
+                shared.kill()
+
+        thread = when_there_is_work(client, addresses(client), strike)
+        with pytest.raises(EngineError, match=r"has no worker \(waited 1 s\)"):
+            L2SVM().fit(lazy, y)
+        thread.join()
+
+
 @pytest.mark.parametrize("method", ["tsvm", "s2rlsc pool"])
 def test_a_worker_that_is_to_retire_does_so_after_the_fit(shared, monkeypatch, method):
     """Dask retires no worker that holds an actor; nothing of a fit is left to hinder it."""
@@ -146,3 +209,21 @@ def test_a_cluster_that_grows_and_shrinks_changes_nothing(elastic, monkeypatch, 
         moments.reset({("training", 3): lambda: scale(3), ("training", 8): lambda: scale(1)})
         assert found(fit(method)) == wanted
         assert len(moments.done) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["tsvm", "s2rlsc pool", "qp"])
+def test_an_adaptive_cluster_changes_nothing(elastic, method):
+    """It grows while tasks wait, and shrinks while a fit makes rounds, which are no tasks."""
+    wanted = reference(method)
+    with Client(elastic, timeout=LIMIT) as client, dask.config.set({"s3vm.recovery-attempts": 50}):
+        pace = {"interval": "100 ms", "wait_count": 2, "target_duration": "10 ms"}
+        adaptive = elastic.adapt(minimum=1, maximum=3, **pace)
+        try:
+            for _ in range(5):
+                busy = client.map(wait_long, [0.2] * 20, pure=False)
+                assert found(fit(method)) == wanted
+                client.cancel(busy)
+        finally:
+            elastic.adapt(minimum=1, maximum=1)
+        assert len(adaptive.log) > 1, "the cluster never changed"

@@ -8,11 +8,11 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from cases import Moments, fit, found, number_and_state, reference, remember
+from cases import Moments, fit, found, number_and_state, reference, remember, rows
 from processes import Processes
 from waiting import LIMIT, wait_until
 
-from dask_s3vm import L2SVM
+from dask_s3vm import L2SVM, TSVM
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.exceptions import EngineError, LineageError, SchedulerLostError, WorkerLostError
 
@@ -72,8 +72,16 @@ def test_a_lost_scheduler_is_an_error_in_time(doomed, monkeypatch, how, method, 
         client.close()
 
 
-def test_a_new_cluster_goes_on_where_the_old_one_is_lost(doomed, monkeypatch):
-    wanted = reference("l2svm")
+def test_a_new_cluster_goes_on_where_the_old_one_is_lost(doomed, monkeypatch, tmp_path):
+    X, y = rows()
+    lazy = da.from_array(X, chunks=(75, 15))
+
+    def fit_with_state():
+        with dask.config.set({"s3vm.checkpoint-interval": 0}):
+            return TSVM(lam=0.1, positive_ratio=0.45, checkpoint=tmp_path / "state").fit(lazy, y)
+
+    with dask.config.set(scheduler="synchronous"):
+        wanted = fit_with_state()
     moments = Moments(monkeypatch)
     client = doomed.connect()
     try:
@@ -85,19 +93,22 @@ def test_a_new_cluster_goes_on_where_the_old_one_is_lost(doomed, monkeypatch):
             # rounds go directly to the workers: on a busy machine the fit could end before this
             wait_until(lambda: client.status != "running", lambda: client.status)
 
-        moments.reset({("training", 10): strike})
+        moments.reset({("training", wanted.n_rounds_ // 2): strike})
         with pytest.raises(EngineError):
-            fit("l2svm")
+            fit_with_state()
     finally:
         doomed.scheduler.kill()
         client.close()
     dask.config.set({"s3vm.scheduler-timeout": LIMIT})
     other = Processes(2)
     try:
+        moments.reset({})
         with other.connect():
-            assert found(fit("l2svm")) == wanted
+            resumed = fit_with_state()
     finally:
         other.close()
+    assert found(resumed) == found(wanted)
+    assert moments.counts["training"] < 0.8 * wanted.n_rounds_, "it began anew"
 
 
 def test_no_replacement_is_an_error_in_time(doomed, monkeypatch):

@@ -127,6 +127,27 @@ class Npz:
 
 
 @dataclass
+class Npy:
+    """One array of rows."""
+
+    ending: str = ".npy"
+    refusals: tuple[type[BaseException], ...] = (ValueError,)
+
+    def originals(self, folder: Path) -> list[bytes]:
+        X = example_rows()[0].toarray()
+        files = []
+        for rows in (X, np.asfortranarray(X.astype(np.float32)), (8.0 * X).astype(">i2")):
+            stream = io.BytesIO()
+            np.save(stream, rows)
+            files.append(stream.getvalue())
+        return files
+
+    def read(self, path: Path) -> None:
+        with dask.config.set(scheduler="sync"):
+            check_rows(*s3io.read_data(path))
+
+
+@dataclass
 class Models:
     """Model files, linear and with a kernel."""
 
@@ -222,6 +243,16 @@ class Tables:
 
 
 @dataclass
+class CompressedTables(Tables):
+    """The same, through gzip."""
+
+    ending: str = ".csv.gz"
+
+    def originals(self, folder: Path) -> list[bytes]:
+        return [gzip.compress(raw) for raw in super().originals(folder)]
+
+
+@dataclass
 class TypedTables(Tables):
     """Parquet and Feather with plain columns."""
 
@@ -266,9 +297,11 @@ TARGETS: dict[str, Any] = {
     "svmlight": Svmlight,
     "svmlight-gz": CompressedSvmlight,
     "npz": Npz,
+    "npy": Npy,
     "arrow": lambda: Written("arrow", ".arrow"),
     "parquet": lambda: Written("parquet", ".parquet"),
     "csv": Tables,
+    "csv-gz": CompressedTables,
     "parquet-tables": lambda: TypedTables(".parquet"),
     "feather-tables": lambda: TypedTables(".feather"),
     "models": Models,

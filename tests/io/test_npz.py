@@ -73,7 +73,7 @@ def test_columns_are_sorted_and_summed(tmp_path):
         ({"X": DENSE[0]}, r"'X' is of shape \(3,\)"),
         ({"X": np.array([["a"]])}, "type <U1, wanted rows and columns of real numbers"),
         ({"X": DENSE * 1j}, "type complex128"),
-        ({"X": np.array([[None]])}, "allow_pickle"),
+        ({"X": np.array([[None]])}, "holds Python objects"),
         ({"X": DENSE, "y": [1, 2, 3]}, r"'y' is of shape \(3,\), wanted \(2,\)"),
         ({"X": DENSE, "y": [[1], [2]]}, r"'y' is of shape \(2, 1\)"),
         (csr_parts() | {"indices": [1, 0, 9]}, "ind"),
