@@ -9,7 +9,6 @@ from operator import getitem
 from types import MappingProxyType
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
@@ -18,10 +17,9 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
 
-from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.containers import as_block
-from dask_s3vm.io.errors import DataFileError, LineError, told
-from dask_s3vm.io.sources import DataFile
+from dask_s3vm.io.errors import DataFileError, told
+from dask_s3vm.io.sources import DataFile, attempt_all
 from dask_s3vm.io.svmlight_text import LARGEST_COLUMN
 
 __all__ = [
@@ -29,13 +27,11 @@ __all__ = [
     "Head",
     "Piece",
     "Source",
-    "attempt_all",
     "check_known",
     "check_options",
     "empty_block",
     "first_unknown",
     "lazy_pair",
-    "look_through",
     "open_blocks",
     "sorted_labels",
 ]
@@ -120,68 +116,6 @@ def _lazy_array(
     needs: dict[str, set[str]] = {**{key: set() for key in below}, name: set(below)}
     graph = HighLevelGraph({**below, name: layer}, needs)
     return da.Array(graph, name, chunks=(tuple(rows), *((n,) for n in tail)), meta=meta)
-
-
-# Text, which is looked through before its rows are known ------------------------------------------
-
-
-def look_through(
-    files: Sequence[Any],
-    spans: Sequence[Sequence[Any]],
-    look: Callable[[Any, Any], Any],
-    kind: type[LineError],
-) -> list[list[Any]]:
-    """Look through all files, in parallel on the user's scheduler.
-
-    Parameters
-    ----------
-    files : sequence
-        The files; each has a `name`.
-    spans : sequence of sequences
-        For each file, the parts that it is looked through in.
-    look : callable
-        ``look(file, span)`` returns what a part holds; None if that is no row.
-    kind : type
-        The error of a file without rows.
-
-    Returns
-    -------
-    list of list
-        What was found in each file, in order.
-
-    Raises
-    ------
-    LineError
-        For the first line of the first file that breaks a rule, or if a file has no rows.
-    """
-    shared = dask.delayed(look, traverse=False)
-    calls = [(shared, file, span) for file, some in zip(files, spans, strict=True) for span in some]
-    results = iter(attempt_all(calls))
-    found = [[one for _ in some if (one := next(results)) is not None] for some in spans]
-    for file, group in zip(files, found, strict=True):
-        if not group:
-            raise kind(file.name, "has no data rows")
-    return found
-
-
-def attempt_all(calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Call functions with their arguments, in parallel on the user's scheduler.
-
-    The error of the first call that has one is raised, not the one that comes first in time.
-    """
-    attempt = dask.delayed(_attempt, pure=False)
-    results = compute_all([attempt(*call) for call in calls])
-    for one in results:
-        if isinstance(one, DataFileError):
-            raise one
-    return list(results)
-
-
-def _attempt(function: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        return function(*arguments)
-    except DataFileError as error:
-        return error
 
 
 # Files whose pieces are known beforehand ----------------------------------------------------------

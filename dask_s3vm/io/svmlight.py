@@ -17,17 +17,23 @@ from dask.utils import parse_bytes
 
 from dask_s3vm.engine.containers import as_block
 from dask_s3vm.io.blocks import (
-    attempt_all,
     check_options,
     empty_block,
     first_unknown,
     lazy_pair,
-    look_through,
     sorted_labels,
 )
 from dask_s3vm.io.errors import SvmlightError, told
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.sources import BROKEN_TEXT, DataFile, UrlPath, find_files, split_evenly
+from dask_s3vm.io.sources import (
+    BROKEN_TEXT,
+    DataFile,
+    UrlPath,
+    attempt_all,
+    find_files,
+    look_through,
+    split_evenly,
+)
 from dask_s3vm.io.svmlight_text import (
     BadLineError,
     Summary,

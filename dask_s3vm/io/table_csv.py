@@ -15,9 +15,15 @@ import pyarrow as pa
 import pyarrow.csv
 
 from dask_s3vm.features.table_columns import CellError, numbers_of, whole
-from dask_s3vm.io.blocks import attempt_all
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.sources import LONGEST_ROW, DataFile, first_end, row_ends, split_evenly
+from dask_s3vm.io.sources import (
+    LONGEST_ROW,
+    DataFile,
+    attempt_all,
+    first_end,
+    row_ends,
+    split_evenly,
+)
 from dask_s3vm.io.table_files import WORDS, Look, Span, TableFile, Types, told_cell
 
 __all__ = ["CsvFile", "Dialect", "read_fields", "read_first_row"]

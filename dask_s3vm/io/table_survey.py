@@ -14,8 +14,8 @@ from dask_s3vm.features.table_columns import CellError, MixedColumnError, codes_
 from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode
-from dask_s3vm.io.blocks import attempt_all, look_through
 from dask_s3vm.io.errors import TableError
+from dask_s3vm.io.sources import attempt_all, look_through
 from dask_s3vm.io.table_files import WORDS, Span, TableFile, Types
 
 __all__ = ["Finding", "Piece", "Task", "locate_words", "settled", "survey"]
