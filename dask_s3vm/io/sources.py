@@ -39,6 +39,7 @@ __all__ = [
     "look_through",
     "row_ends",
     "split_evenly",
+    "text_lengths",
 ]
 
 UrlPath = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -108,9 +109,12 @@ class DataFile:
         return bytes(self.fs.cat_file(self.path, start=start, end=stop)) if start < stop else b""
 
     def read_piece(self, start: int, stop: int, pieces: int) -> bytes:
-        """Return one of so many pieces; when all have been read, decompressed text is let go."""
+        """Return one of so many pieces; when all have been read, decompressed text is let go.
+
+        With 0 pieces, the reading does not count.
+        """
         text = self.read(start, stop)
-        if self.size is None:
+        if self.size is None and pieces:
             _unpacked(self).served(start, pieces)
         return text
 
@@ -384,12 +388,20 @@ def look_through(
     return found
 
 
+def text_lengths(files: Sequence[DataFile], length: Callable[[DataFile], int]) -> list[int]:
+    """Return the bytes of text of files; `length` decompresses those that are compressed."""
+    found = iter(attempt_all([(length, file) for file in files if file.size is None]))
+    return [next(found) if file.size is None else file.size for file in files]
+
+
 def attempt_all(calls: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Call functions with their arguments, in parallel on the user's scheduler.
 
     The `DataFileError` of the first call that has one is raised: that of the first mistake in the
     files, whichever is found first.
     """
+    if not calls:
+        return []
     attempt = dask.delayed(_attempt, pure=False)
     results = compute_all([attempt(*call) for call in calls])
     for one in results:

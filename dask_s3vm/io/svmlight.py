@@ -29,10 +29,10 @@ from dask_s3vm.io.sources import (
     BROKEN_TEXT,
     DataFile,
     UrlPath,
-    attempt_all,
     find_files,
     look_through,
     split_evenly,
+    text_lengths,
 )
 from dask_s3vm.io.svmlight_text import (
     BadLineError,
@@ -144,7 +144,7 @@ def read_svmlight(
         raise ValueError(f"has_labels is {has_labels!r}, wanted True, False or 'auto'")
     labeled = _starts_with_label(files[0]) if has_labels == "auto" else has_labels
     look = partial(_look, labeled=labeled, first_column=int(zero_based is False), dtype=dtype)
-    spans = [split_evenly(length, size) for length in attempt_all([(_length, f) for f in files])]
+    spans = [split_evenly(length, size) for length in text_lengths(files, _length)]
     groups = look_through(files, spans, look, SvmlightError)
     pieces = [piece for group in groups for piece in group]
     if zero_based == "auto":

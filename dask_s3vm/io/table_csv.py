@@ -24,7 +24,7 @@ from dask_s3vm.io.sources import (
     row_ends,
     split_evenly,
 )
-from dask_s3vm.io.table_files import WORDS, Look, Span, TableFile, Types, told_cell
+from dask_s3vm.io.table_files import WORDS, Look, Span, TableFile, Types, told_cell, told_table
 
 __all__ = ["CsvFile", "Dialect", "read_fields", "read_first_row"]
 
@@ -204,9 +204,8 @@ class CsvFile(TableFile):
 
 def read_first_row(file: DataFile) -> tuple[bytes, int]:
     """Return the first row of a csv file that is not empty, and where it starts."""
-    csv_file = CsvFile(file, (), (), (), 0, Dialect())
     head = b""
-    with csv_file.told(), file.opened() as stream:
+    with told_table(file.name), file.opened() as stream:
         while len(head) < LONGEST_ROW and first_end(head.lstrip(b"\r\n"), False) == len(
             head.lstrip(b"\r\n")
         ):

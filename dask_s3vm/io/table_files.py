@@ -31,6 +31,7 @@ __all__ = [
     "batch_files",
     "release_pages",
     "told_cell",
+    "told_table",
 ]
 
 #: From where to where: bytes of a csv file, row groups or record batches of others.
@@ -105,7 +106,7 @@ class TableFile:
 
     def told(self) -> AbstractContextManager[None]:
         """Say which file it was that could not be read."""
-        return told(self.name, BROKEN, "is damaged or cut short", TableError)
+        return told_table(self.name)
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class BatchFile(TableFile):
         cls, file: DataFile, partition: tuple[tuple[str, Any], ...], format: str
     ) -> "BatchFile":
         """Read the footer; of columns in the names of folders too, those of the file are taken."""
-        with cls(file, (), (), format).told():
+        with told_table(file.name):
             schema, rows = batch_files(format).footer(file)
         try:
             names = schema.names
@@ -175,6 +176,11 @@ class BatchFile(TableFile):
         """Return the error of a cell, with its row."""
         row = sum(self.rows[: span[0]]) + cell.row
         return TableError(self.name, f"row {row}, {told_cell(cell)}")
+
+
+def told_table(name: str) -> AbstractContextManager[None]:
+    """Say which file of a table it was that could not be read."""
+    return told(name, BROKEN, "is damaged or cut short", TableError)
 
 
 def told_cell(cell: CellError) -> str:

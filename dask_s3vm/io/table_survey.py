@@ -15,8 +15,8 @@ from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.sources import attempt_all, look_through
-from dask_s3vm.io.table_files import WORDS, Span, TableFile, Types
+from dask_s3vm.io.sources import DataFile, attempt_all, look_through, text_lengths
+from dask_s3vm.io.table_files import WORDS, Span, TableFile, Types, told_table
 
 __all__ = ["Finding", "Piece", "Task", "locate_words", "settled", "survey"]
 
@@ -142,7 +142,7 @@ def survey(files: Sequence[TableFile], task: Task, blocksize: int) -> list[Findi
     """
     local = current_client() is None and dask.config.get("scheduler", None) != "processes"
     look = partial(_look, task, _Budget(KEPT) if local else None)
-    lengths = attempt_all([(_length, file) for file in files])
+    lengths = text_lengths([file.file for file in files], _length)
     spans = [file.spans(n, blocksize) for file, n in zip(files, lengths, strict=True)]
     groups = look_through(files, spans, look, TableError)
     for file, group in zip(files, groups, strict=True):
@@ -151,9 +151,9 @@ def survey(files: Sequence[TableFile], task: Task, blocksize: int) -> list[Findi
     return [found for group in groups for found in group]
 
 
-def _length(file: TableFile) -> int:
-    with file.told():
-        return file.file.length()
+def _length(file: DataFile) -> int:
+    with told_table(file.name):
+        return file.length()
 
 
 def _look(task: Task, budget: _Budget | None, file: TableFile, span: Any) -> Finding | None:
