@@ -50,6 +50,8 @@ BROKEN_TEXT = (OSError, EOFError, zlib.error, lzma.LZMAError)
 _STEP = 1 << 16
 # Text that is only counted or copied is read so many bytes at a time.
 _LONG_STEP = 1 << 22
+#: Longer text must not unpack to more than so many times its size: some would fill any disk.
+_LONG_TEXT, _MOST_PACKED = 1 << 30, 500
 #: A longer row is a quote that was never closed: reading on would bring in the whole file.
 LONGEST_ROW = 1 << 26
 
@@ -205,11 +207,14 @@ class _Unpacked:
         if self._text is None:
             text = tempfile.TemporaryFile(dir=dask.config.get("temporary-directory", None))  # noqa: SIM115
             lines = 0
+            most = max(_LONG_TEXT, _MOST_PACKED * (self._file.fs.size(self._file.path) or 0))
             try:
                 with self._file.opened() as stream:
                     while chunk := stream.read(_STEP):
                         lines += chunk.count(b"\n")
                         text.write(chunk)
+                        if text.tell() > most:
+                            raise OSError(f"unpacks to more than {_MOST_PACKED} times its size")
                 text.flush()
             except BaseException as error:
                 text.close()
