@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.io.arrow import make_schema
 from dask_s3vm.io.checksum import CHECKED, Summing, write_arrays
 from dask_s3vm.io.store import replacing
@@ -92,18 +93,19 @@ def svmlight_text(rows: Any, labels: np.ndarray, first_column: int) -> bytes:
     """Return svmlight text of sparse rows. Arrow writes the numbers, each as short as it can be."""
     marks, mark_edges = _number_texts(labels)
     values, value_edges = _number_texts(rows.data.astype(np.float64, copy=False))
-    # for each entry a blank, up to ten digits and a colon; for each row a line end
-    text = np.empty(len(marks) + len(values) + 12 * len(rows.data) + len(labels), dtype=np.uint8)
-    stop = _join(
-        rows.indptr, rows.indices, first_column, marks, mark_edges, values, value_edges, text
-    )
+    # for each entry a blank, the digits of its column and a colon; for each row a line end
+    width = len(str(rows.shape[1])) + 2
+    size = len(marks) + len(values) + width * len(rows.data) + len(labels)
+    text = np.empty(size, dtype=np.uint8)
+    indptr, indices = frozen(rows.indptr), frozen(rows.indices)
+    stop = _join(indptr, indices, first_column, marks, mark_edges, values, value_edges, text)
     return text[:stop].tobytes()
 
 
 def _number_texts(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the texts of numbers one after the other, and their edges."""
     if not len(numbers):
-        return np.empty(0, np.uint8), np.zeros(1, np.int32)
+        return frozen(np.empty(0, np.uint8)), frozen(np.zeros(1, np.int32))
     _, edges, text = pa.array(numbers).cast(pa.string()).buffers()
     edges = np.frombuffer(edges, np.int32)[: len(numbers) + 1]
     return np.frombuffer(text, np.uint8)[: edges[-1]], edges
