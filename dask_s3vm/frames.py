@@ -116,7 +116,7 @@ def as_rows(X: Any) -> Any:
     A pandas frame stays what it is: scikit-learn reads it, with its missing values.
     """
     if is_lazy_frame(X):
-        return X.astype("float64").to_dask_array() if _is_mixed(X) else X.to_dask_array()
+        return lazy_array(X.astype("float64") if _is_mixed(X) else X)
     if is_pandas_frame(X):
         return X
     table = _arrow(X)
@@ -150,6 +150,31 @@ def like_frame(values: Any, X: Any) -> Any:
         series = type(X.iloc[:, 0]) if X.shape[1] else None
         return values if series is None else series(values, index=X.index)
     return values
+
+
+def lazy_parts(X: Any) -> list[Any]:
+    """Return the partitions of a dask DataFrame or Series as they are, one delayed value each.
+
+    dask would read several partitions of a file as one where few of its columns are wanted: labels
+    would come in other pieces than the rows that they belong to.
+    """
+    return list(X.to_delayed(optimize_graph=False))
+
+
+def lazy_array(X: Any) -> Any:
+    """Return a dask DataFrame or Series of one dtype as an array, a block for each partition."""
+    import dask
+    import dask.array as da
+
+    meta = X._meta.to_numpy()
+    make = dask.delayed(_values, pure=True)
+    shape = (np.nan, *meta.shape[1:])
+    blocks = [da.from_delayed(make(part), shape=shape, meta=meta) for part in lazy_parts(X)]
+    return da.concatenate(blocks, allow_unknown_chunksizes=True)
+
+
+def _values(part: Any) -> np.ndarray:
+    return part.to_numpy()
 
 
 def _is_mixed(X: Any) -> bool:

@@ -132,7 +132,7 @@ def find_classes(tally: Tally | None, unlabeled: Any, supervised: bool = False) 
             "y has the values -1 and +1, and -1 is the mark of unlabeled rows, which leaves one "
             "class; use the classes 0 and 1, or another mark, for example unlabeled=0"
         )
-    raise ValueError(f"y has only one class, {classes[0]!r}; wanted at least two classes")
+    raise ValueError(f"y has only one class, {classes.tolist()[0]!r}; wanted at least two classes")
 
 
 def _refuse_two_readings(tally: Tally) -> None:

@@ -49,7 +49,7 @@ LAYERS = {
         "_version", "_config", "exceptions", "labels", "interrupts", "numerics", "engine",
         "features", "io", "estimators",
     ],
-    "datasets": ["_lazy", "labels", "numerics", "features", "io"],
+    "datasets": ["_lazy", "labels", "numerics", "engine", "features", "io"],
     "plotting": ["parameters", "labels"],
     "reports": ["_version", "_config", "parameters", "io", "plotting"],
     "bench": [

@@ -104,7 +104,8 @@ class _LazyGroup(click.Group):
     name="s3vm",
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="`dask-s3vm COMMAND --help` explains a command; `dask-s3vm demo` needs no data.",
+    epilog="`dask-s3vm COMMAND --help` explains a command and its exit codes; `dask-s3vm demo` "
+    "needs no data.",
 )
 @click.version_option(__version__, prog_name="dask-s3vm")
 def main() -> None:

@@ -16,7 +16,7 @@ from dask_s3vm.cli.options import (
     quiet_option,
 )
 from dask_s3vm.cli.output import ProgressLine, show
-from dask_s3vm.cli.stopping import format_errors
+from dask_s3vm.cli.stopping import EXIT_CODES, format_errors
 from dask_s3vm.io.formats import format_of, options_of, reading_format, write_data
 from dask_s3vm.io.store import exists
 from dask_s3vm.io.svmlight import read_labels
@@ -25,7 +25,7 @@ from dask_s3vm.io.svmlight import read_labels
 _BLOCKSIZE = "64 MiB"
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=GroupedCommand, epilog=EXIT_CODES)
 @click.argument("data", nargs=-1, required=True)
 @click.argument("output")
 @option(
@@ -71,7 +71,12 @@ def convert(
 
     If OUTPUT ends with a slash it is a folder with one file per block. OUTPUT appears when it is
     complete.
-    """
+
+    \b
+    Examples:
+      dask-s3vm convert rows.svm.gz rows.arrow
+      dask-s3vm convert customers.csv --label bought customers.npz
+    """  # noqa: D301
     began = time.perf_counter()
     check_label_options(chosen)
     with format_errors(), ProgressLine("converting", quiet) as progress:

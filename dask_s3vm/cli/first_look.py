@@ -22,18 +22,16 @@ def check_label_column(paths: tuple[str, ...], chosen: Mapping[str, Any]) -> Non
         return
     form = reading_format(list(paths), chosen["format"])
     if form.name in WITH_LABEL:
-        line = f"; its first line is {_first_line(paths[0])!r}" if form.name == "csv" else ""
+        line = f"; its first line is {_first_line(paths[0], form)!r}" if form.name == "csv" else ""
         raise click.UsageError(
             f"{paths[0]} is a table: name its label column by --label, or give a file of labels by "
             f"--labels{line}"
         )
 
 
-def _first_line(path: str) -> str:
-    import fsspec  # type: ignore[import-untyped]
-
-    with fsspec.open(_first_file(path), "rb", compression="infer") as stream:
-        return str(stream.readline(200).decode("utf-8", "replace").strip())
+def _first_line(path: str, form: Any) -> str:
+    with _first_file(path, form).opened() as stream:
+        return bytes(stream.read(200)).split(b"\n")[0].decode("utf-8", "replace").strip()
 
 
 def first_look(paths: tuple[str, ...], chosen: Mapping[str, Any], mark: Any) -> None:
@@ -41,17 +39,15 @@ def first_look(paths: tuple[str, ...], chosen: Mapping[str, Any], mark: Any) -> 
 
     Costs: `_FIRST_LOOK` bytes of the first file.
     """
-    import fsspec
-
     from dask_s3vm.io.formats import reading_format
 
     refuse_pipes(paths)
     form = reading_format(list(paths), chosen.get("format"))
-    name = _first_file(paths[0])
+    file = _first_file(paths[0], form)
     if form.name not in ("csv", "kdd99", "svmlight") or chosen["positive"]:
         return
-    with fsspec.open(name, "rb", compression="infer") as stream:
-        text = stream.read(_FIRST_LOOK)
+    with file.opened() as stream:
+        text = bytes(stream.read(_FIRST_LOOK))
     if len(text) == _FIRST_LOOK:
         text = text[: text.rfind(b"\n") + 1]
     with tempfile.TemporaryDirectory() as folder:
@@ -62,25 +58,19 @@ def first_look(paths: tuple[str, ...], chosen: Mapping[str, Any], mark: Any) -> 
             options = reading_options(chosen) | {"format": form.name}
             read_rows((copy,), options, labels=chosen["labels"] is None, unlabeled=mark)
         except ValueError as error:
-            raise BadData(str(error).replace(copy, name)) from error
+            raise BadData(str(error).replace(copy, file.name)) from error
 
 
-def _first_file(path: str) -> str:
-    """Return the first file of a path, a glob pattern or a folder.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none.
-    """
+def _first_file(path: str, form: Any) -> Any:
+    """Return the first file of a path, a glob pattern or a folder; FileNotFoundError if none."""
     from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
+    from dask_s3vm.io.sources import find_files, is_hidden
+
     fs, inner = url_to_fs(path)
-    names = [inner]
     if fs.isdir(inner):
-        names = [one for one in fs.find(inner) if os.path.basename(one)[0] not in "._"]
-    elif not fs.exists(inner):
-        names = fs.glob(inner)
-    if not names:
-        raise FileNotFoundError(f"there is no file {path}")
-    return str(fs.unstrip_protocol(min(names))) if "://" in path else str(min(names))
+        names = [name for name in sorted(fs.find(inner)) if not is_hidden(name)]
+        fitting = [name for name in names if form.fits(name) or not form.endings]
+        if fitting:
+            path = fs.unstrip_protocol(fitting[0])
+    return find_files(path)[0]

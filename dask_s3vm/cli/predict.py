@@ -18,7 +18,7 @@ from dask_s3vm.cli.data import file_options, labeled_rows, options_for, read_row
 from dask_s3vm.cli.labels import check_label_options
 from dask_s3vm.cli.options import GroupedCommand, Place, json_option, label_place_options, option
 from dask_s3vm.cli.output import Row, show, show_json
-from dask_s3vm.cli.stopping import BadData, format_errors
+from dask_s3vm.cli.stopping import EXIT_CODES, BadData, format_errors
 from dask_s3vm.io.store import check_writable, replacing
 
 #: Endings of the names of files that `open_found` can write.
@@ -28,10 +28,11 @@ ENDINGS = (".csv", ".npy")
 _HEADER = 512
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=GroupedCommand, epilog=EXIT_CODES)
 @click.argument("model", type=Place())
 @click.argument("data", nargs=-1, required=True, type=Place())
 @option(
+    "-o",
     "--output",
     type=Place(),
     default="-",
@@ -92,7 +93,7 @@ def predict(
                 stream.write(text.getvalue())
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=GroupedCommand, epilog=EXIT_CODES)
 @click.argument("model", type=Place())
 @click.argument("data", nargs=-1, required=True, type=Place())
 @file_options

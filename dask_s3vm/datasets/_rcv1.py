@@ -19,10 +19,10 @@ from dask.utils import parse_bytes
 from pyarrow import csv
 from scipy.sparse import csr_array
 
-from dask_s3vm.io.blocks import as_block
-from dask_s3vm.io.errors import TableError
+from dask_s3vm.engine.containers import as_block
+from dask_s3vm.io.errors import TableError, told
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.sources import TextFile, UrlPath, find_files
+from dask_s3vm.io.sources import BROKEN_TEXT, DataFile, UrlPath, find_files
 from dask_s3vm.io.svmlight import read_svmlight
 
 __all__ = ["fetch_rcv1", "read_rcv1", "read_topics"]
@@ -173,7 +173,7 @@ def fetch_rcv1(
     return X, da.from_array(y, chunks=(chunks,))
 
 
-def _topic_rows(file: TextFile) -> tuple[Any, np.ndarray]:
+def _topic_rows(file: DataFile) -> tuple[Any, np.ndarray]:
     """Return topics and numbers of documents of all lines."""
     wrong: list[Any] = []
     columns = ["topic", "document", "one"]
@@ -183,7 +183,10 @@ def _topic_rows(file: TextFile) -> tuple[Any, np.ndarray]:
         return "error"
 
     try:
-        with file.decompressed() as stream:
+        with (
+            told(file.name, BROKEN_TEXT, "cannot be read", TableError),
+            file.opened() as stream,
+        ):
             table = csv.read_csv(
                 stream,
                 # Only a single thread can tell line numbers.

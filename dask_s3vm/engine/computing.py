@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask
 import dask.config
+import dask.threaded
 
 from dask_s3vm import _config, interrupts
 from dask_s3vm.exceptions import EngineError, LineageError, WorkerLostError
@@ -77,6 +78,9 @@ def compute_all(lazy: Sequence[Any]) -> tuple[Any, ...]:
     """As `dask.compute`; on a cluster, detects lost workers and retries."""
     client = current_client()
     if client is None:
+        # dask would import `distributed` to look for a client, which takes longer than small work.
+        if dask.config.get("scheduler", None) is None:
+            return dask.compute(*lazy, scheduler=dask.threaded.get)
         return dask.compute(*lazy)
     from dask_s3vm.engine.calls import LOST
     from dask_s3vm.engine.watch import gathered

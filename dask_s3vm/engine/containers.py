@@ -38,6 +38,16 @@ def plain_rows(block: Any) -> Any:
     return _canonical(block.tocsr())
 
 
+def as_block(matrix: sp.csr_array, block: str) -> Any:
+    """Return sparse rows as a block of type "gcxs" or "scipy"; memory is shared."""
+    if block == "scipy":
+        return matrix
+    import sparse
+
+    parts = (matrix.data, matrix.indices, matrix.indptr)
+    return sparse.GCXS(parts, shape=matrix.shape, compressed_axes=(0,))
+
+
 def checkable(X: Any) -> Any:
     """X as scikit-learn can check it: it ignores masks, and knows scipy's sparse arrays only."""
     refuse_masked(X, "X")

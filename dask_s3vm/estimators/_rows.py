@@ -23,6 +23,7 @@ from dask_s3vm.frames import (
     is_arrow_frame,
     is_frame,
     is_numeric,
+    lazy_array,
     rows_for,
     take_label,
     text_names,
@@ -174,7 +175,7 @@ def as_array(values: Any) -> Any:
         return values
     if not isinstance(values.dtype, np.dtype):  # strings, categories, numbers with NA
         values = values.astype(object)
-    return values.to_dask_array()
+    return lazy_array(values)
 
 
 def plain_labels(y: Any) -> np.ndarray:

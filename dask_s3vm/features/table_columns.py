@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from dask_s3vm.exceptions import warn
 
 __all__ = [
-    "CellError", "MixedColumnError", "UnknownCategoryWarning", "as_table", "codes_of", "kind_of",
-    "numbers_of", "refuse_mixed", "texts_of", "warn_of_unknown", "whole", "words_of",
+    "CellError", "MixedColumnError", "UnknownCategoryWarning", "as_table", "codes_of", "is_number",
+    "kind_of", "numbers_of", "refuse_mixed", "texts_of", "warn_of_unknown", "whole", "words_of",
 ]  # fmt: skip
 
 #: Spellings of the two booleans, of which the first that a column's categories hold is used.
@@ -340,19 +340,20 @@ def refuse_mixed(name: str, words: Sequence[str]) -> None:
     """Raise `MixedColumnError` for words that are numbers, but for a few."""
     if len(words) < _MANY_WORDS:
         return
-    others = [word for word in words if not _is_number(word)]
+    others = [word for word in words if not is_number(word)]
     if others and len(others) <= (1 - _MOSTLY) * len(words):
         shown = ", ".join(repr(word) for word in sorted(others)[:3])
         raise MixedColumnError(
             name,
             tuple(others),
             f"holds numbers, but also {shown}; wanted one kind: "
-            f"null_values={sorted(others)[:3]} makes these missing, "
-            f"categorical=[{name!r}] makes all of them categories",
+            "name these in the option null_values, which makes them missing, or the column in "
+            "categorical or text",
         )
 
 
-def _is_number(word: str) -> bool:
+def is_number(word: str) -> bool:
+    """Tell whether a word reads as a number."""
     try:
         float(word)
     except ValueError:

@@ -13,6 +13,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dask_s3vm.engine.computing import compute_all
+from dask_s3vm.engine.containers import as_block
 from dask_s3vm.features.table_columns import (
     CellError,
     UnknownCategoryWarning,
@@ -27,10 +28,11 @@ from dask_s3vm.features.table_columns import (
 from dask_s3vm.features.table_facts import Facts, agreed, facts_of, median_of, scaling
 from dask_s3vm.features.table_labels import LabelCode
 from dask_s3vm.features.table_parameters import TableParameters
-from dask_s3vm.features.table_rows import as_block, assemble, hash_texts, side_by_side
+from dask_s3vm.features.table_rows import assemble, hash_texts, side_by_side
+from dask_s3vm.frames import is_lazy_frame, lazy_parts
 from dask_s3vm.interrupts import interruptible
 
-__all__ = ["TableEncoder", "UnknownCategoryWarning", "as_block", "warn_of_unknown"]
+__all__ = ["TableEncoder", "UnknownCategoryWarning", "warn_of_unknown"]
 
 
 class TableEncoder(TransformerMixin, TableParameters):
@@ -126,10 +128,10 @@ class TableEncoder(TransformerMixin, TableParameters):
         y : ignored
         """
         self.check()
-        if _is_lazy(X):
+        if is_lazy_frame(X):
             names = [str(name) for name in X.columns]
             look = dask.delayed(self._facts_of_part, pure=False)
-            parts = compute_all([look(part, names) for part in X.to_delayed()])
+            parts = compute_all([look(part, names) for part in lazy_parts(X)])
             return self.settle(names, [agreed(column) for column in zip(*parts, strict=True)])
         table = as_table(X)
         facts = [agreed([found]) for found in self.facts_of(table)]
@@ -217,7 +219,7 @@ class TableEncoder(TransformerMixin, TableParameters):
     def _check_gap(self, name: str, row: int | None) -> None:
         if self.missing == "error" and row is not None:
             raise CellError(
-                row, name, "the value is missing; missing='zero', 'mean' or 'median' would allow it"
+                row, name, "the value is missing; the option missing allows it: zero, mean, median"
             )
 
     # Encoding ---------------------------------------------------------------------------------
@@ -229,7 +231,7 @@ class TableEncoder(TransformerMixin, TableParameters):
         `fit` did not see, is an error.
         """
         check_is_fitted(self)
-        if _is_lazy(X):
+        if is_lazy_frame(X):
             return self._transform_lazily(X)
         rows, unknown = self.encode(self.ordered(as_table(X, self.feature_names_in_.tolist())))
         warn_of_unknown(unknown)
@@ -378,13 +380,9 @@ class TableEncoder(TransformerMixin, TableParameters):
         meta = as_block(csr_array((0, 0), dtype=np.dtype(self.dtype)), self.block)
         parts = [
             da.from_delayed(make(part, held), shape=(np.nan, width), meta=meta)
-            for part in X.to_delayed()
+            for part in lazy_parts(X)
         ]
         return da.concatenate(parts, allow_unknown_chunksizes=True)
-
-
-def _is_lazy(X: Any) -> bool:
-    return hasattr(X, "to_delayed") and hasattr(X, "columns")
 
 
 def _block(part: Any, encoder: TableEncoder) -> Any:

@@ -4,23 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import sparse
 from scipy.sparse import csr_array, hstack
 
 from dask_s3vm.numerics.compiler import kernel
 
-__all__ = ["as_block", "assemble", "hash_texts", "side_by_side"]
+__all__ = ["assemble", "hash_texts", "side_by_side"]
 
 #: Kind of a column of numbers, in compiled code.
 _NUMBER = -1
-
-
-def as_block(matrix: csr_array, block: str) -> Any:
-    """Return rows as a block of type "gcxs" or "scipy"."""
-    if block == "scipy":
-        return matrix
-    parts = (matrix.data, matrix.indices, matrix.indptr)
-    return sparse.GCXS(parts, shape=matrix.shape, compressed_axes=(0,))
 
 
 def hash_texts(texts: Sequence[str], n_features: int, dtype: Any) -> csr_array:

@@ -26,7 +26,7 @@ from dask_s3vm.io.blocks import (
 from dask_s3vm.io.checksum import check_archive
 from dask_s3vm.io.errors import DataFileError, told
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.sources import TextFile, UrlPath, find_files
+from dask_s3vm.io.sources import DataFile, UrlPath, find_files
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -97,7 +97,7 @@ class NpzSource(Source):
     name = "npz"
     broken = BROKEN
 
-    def look(self, file: TextFile) -> Head:
+    def look(self, file: DataFile) -> Head:
         """Read the sizes and types of an archive's arrays, but not the arrays."""
         with _opened(file) as (archive, stream):
             keys = set(archive.files)
@@ -129,7 +129,7 @@ class NpzSource(Source):
 
 
 @contextmanager
-def _opened(file: TextFile, checked: bool = False) -> Iterator[tuple[Any, Any]]:
+def _opened(file: DataFile, checked: bool = False) -> Iterator[tuple[Any, Any]]:
     """Open an archive; say which one it was that could not be read.
 
     `checked` : whether to read the whole file for its checksum, if it has one.
@@ -254,14 +254,14 @@ def read_npy(
 class _Array:
     """An array in a file: where its numbers start, and what they are."""
 
-    file: TextFile
+    file: DataFile
     start: int
     shape: tuple[int, ...]
     dtype: np.dtype
     order: Literal["C", "F"]
 
     @classmethod
-    def open(cls, file: TextFile, dimensions: int) -> "_Array":
+    def open(cls, file: DataFile, dimensions: int) -> "_Array":
         """Read an array's header, and check that the file is as long as it says."""
         with file.fs.open(file.path, "rb") as stream:
             shape, fortran, dtype = read_header(stream)
@@ -287,7 +287,7 @@ class _Array:
             whole = np.memmap(self.file.path, self.dtype, "r", self.start, self.shape, self.order)
             return np.asarray(whole[low:high])
         width = self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
-        text = self.file.read_exactly(self.start + low * width, self.start + high * width)
+        text = self.file.read(self.start + low * width, self.start + high * width)
         return np.frombuffer(text, dtype=self.dtype).reshape(high - low, *self.shape[1:])
 
 
@@ -299,7 +299,7 @@ class NpySource(Source):
     ----------
     blocksize : int
         Bytes of a piece.
-    labels : dict of str to TextFile
+    labels : dict of str to DataFile
         The file of the labels for each file of rows; empty without labels.
     """
 
@@ -308,9 +308,9 @@ class NpySource(Source):
     refusal = "is not an .npy file that can be read"
 
     blocksize: int
-    labels: dict[str, TextFile]
+    labels: dict[str, DataFile]
 
-    def look(self, file: TextFile) -> Head:
+    def look(self, file: DataFile) -> Head:
         """Read the header, and that of the labels."""
         matrix = _Array.open(file, 2)
         n, columns = matrix.shape
@@ -327,7 +327,7 @@ class NpySource(Source):
         rows = tuple(high - low for low, high in cuts)
         return Head(rows, columns, matrix.dtype, labels, dense=True)
 
-    def labels_of(self, file: TextFile) -> TextFile:
+    def labels_of(self, file: DataFile) -> DataFile:
         """Return the file beside."""
         return self.labels[file.name]
 
@@ -345,7 +345,7 @@ class NpySource(Source):
         return _Array.open(self.labels_of(piece.file), 1).read(piece).astype(dtype)
 
 
-def _find_labels(files: list[TextFile], y_path: UrlPath | None) -> dict[str, TextFile]:
+def _find_labels(files: list[DataFile], y_path: UrlPath | None) -> dict[str, DataFile]:
     if y_path is not None:
         beside = find_files(y_path, FORMATS["npy"].fits)
         if len(beside) != len(files):

@@ -17,7 +17,7 @@ from dask_s3vm.io.arrow_rows import Place, batch_labels, batch_rows, highest_col
 from dask_s3vm.io.blocks import MOST_FEATURES, Head, Piece, Source, open_blocks
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.sources import TextFile, UrlPath, find_files
+from dask_s3vm.io.sources import DataFile, UrlPath, find_files
 from dask_s3vm.io.table_files import BROKEN, batch_files
 
 __all__ = ["make_schema", "read_arrow", "read_parquet"]
@@ -139,7 +139,7 @@ class BatchSource(Source):
         self.unlabeled = unlabeled
         self.refusal = f"cannot be read as {name}"
 
-    def look(self, file: TextFile) -> Head:
+    def look(self, file: DataFile) -> Head:
         """Read the footer."""
         schema, rows = batch_files(self.name).footer(file)
         return head_of(schema, rows, file.name)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
 
+from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.table_files import release_pages
 from dask_s3vm.numerics.compiler import kernel
@@ -176,7 +177,7 @@ def _triple(batch: Any, place: Place) -> tuple[np.ndarray, np.ndarray, np.ndarra
         indices = indices.astype(np.int64)
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.result_type(values.dtype, np.float32))
-    return _frozen(offsets), _frozen(indices), _frozen(values)
+    return frozen(offsets), frozen(indices), frozen(values)
 
 
 def _list_arrays(column: Any, place: Place) -> tuple[np.ndarray, np.ndarray]:
@@ -224,13 +225,6 @@ def _as_array(buffer: Any, dtype: np.dtype, place: Place) -> np.ndarray:
         if start >= 0 and start + buffer.size <= place.mapped.size:
             return place.mapped[start : start + count * dtype.itemsize].view(dtype)
     return np.frombuffer(buffer, dtype=dtype, count=count)
-
-
-def _frozen(array: np.ndarray) -> np.ndarray:
-    # Read-only like the arrays of a map, so that the check is compiled once for both.
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _check_in_steps(

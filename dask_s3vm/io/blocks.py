@@ -9,18 +9,17 @@ from operator import getitem
 from types import MappingProxyType
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-import sparse
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
 
+from dask_s3vm.engine.containers import as_block
 from dask_s3vm.io.errors import DataFileError, told
-from dask_s3vm.io.sources import TextFile
+from dask_s3vm.io.sources import DataFile, attempt_all
 from dask_s3vm.io.svmlight_text import LARGEST_COLUMN
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "Head",
     "Piece",
     "Source",
-    "as_block",
     "check_known",
     "check_options",
     "empty_block",
@@ -63,14 +61,6 @@ def check_options(
         raise ValueError(f"dtype is {np.dtype(dtype)}, wanted float32 or float64")
     if parse_bytes(blocksize) < 1:
         raise ValueError(f"blocksize is {blocksize!r}, wanted at least one byte")
-
-
-def as_block(matrix: csr_array, block: str) -> Any:
-    """Return sparse rows as the type of block that was asked for; memory is shared."""
-    if block == "scipy":
-        return matrix
-    parts = (matrix.data, matrix.indices, matrix.indptr)
-    return sparse.GCXS(parts, shape=matrix.shape, compressed_axes=(0,))
 
 
 def empty_block(dtype: Any, block: str) -> Any:
@@ -158,7 +148,7 @@ class Head:
 class Piece:
     """Some rows of a file: the number of the piece, and its first row and rows."""
 
-    file: TextFile
+    file: DataFile
     number: int
     low: int
     rows: int
@@ -181,7 +171,7 @@ class Source:
     broken: tuple[type[BaseException], ...]
     refusal = ""
 
-    def look(self, file: TextFile) -> Head:
+    def look(self, file: DataFile) -> Head:
         """Read what a file says of itself."""
         raise NotImplementedError
 
@@ -197,7 +187,7 @@ class Source:
         """Return the largest column number of a piece, for files that do not tell `n_features`."""
         raise NotImplementedError
 
-    def labels_of(self, file: TextFile) -> TextFile:
+    def labels_of(self, file: DataFile) -> DataFile:
         """Return the file that has the labels."""
         return file
 
@@ -205,14 +195,14 @@ class Source:
         """Return the place of a row of a piece, for errors."""
         return f"row {piece.low + row}"
 
-    def told(self, file: TextFile) -> AbstractContextManager[None]:
+    def told(self, file: DataFile) -> AbstractContextManager[None]:
         """Say which file it was that could not be read."""
         return told(file.name, self.broken, self.refusal)
 
 
 def open_blocks(
     source: Source,
-    files: list[TextFile],
+    files: list[DataFile],
     *,
     n_features: int | None,
     block: str = "gcxs",
@@ -225,7 +215,7 @@ def open_blocks(
     ----------
     source : Source
         Reads the files.
-    files : list of TextFile
+    files : list of DataFile
         The files.
     n_features, block, dtype, known_labels : object
         As in `dask_s3vm.io.read_arrow`.
@@ -262,18 +252,18 @@ def open_blocks(
     return X, _lazy_array(f"{source.name}-y-{token}", more, rows, (), np.empty(0, dtype=kind))
 
 
-def _look_at_all(source: Source, files: list[TextFile]) -> list[Head]:
+def _look_at_all(source: Source, files: list[DataFile]) -> list[Head]:
     if all(file.is_local for file in files):  # a millisecond each
         return [_look(source, file) for file in files]
-    return list(dask.compute(*(dask.delayed(_look, pure=False)(source, file) for file in files)))
+    return attempt_all([(_look, source, file) for file in files])
 
 
-def _look(source: Source, file: TextFile) -> Head:
+def _look(source: Source, file: DataFile) -> Head:
     with source.told(file):
         return source.look(file)
 
 
-def _all_dense(files: list[TextFile], heads: Sequence[Head]) -> bool:
+def _all_dense(files: list[DataFile], heads: Sequence[Head]) -> bool:
     dense = heads[0].dense
     for file, head in zip(files, heads, strict=True):
         if head.dense != dense:
@@ -287,7 +277,7 @@ def _all_dense(files: list[TextFile], heads: Sequence[Head]) -> bool:
 
 def _count_features(
     source: Source,
-    files: list[TextFile],
+    files: list[DataFile],
     heads: Sequence[Head],
     pieces: list[Piece],
     wanted: int | None,
@@ -306,8 +296,7 @@ def _count_features(
             raise DataFileError(name, f"has {needed} columns, but n_features is {wanted}")
         return int(wanted)
     silent = {file for file, head in zip(files, heads, strict=True) if head.n_features is None}
-    scan = dask.delayed(_highest, pure=False)
-    found = dask.compute(*(scan(source, piece) for piece in pieces if piece.file in silent))
+    found = attempt_all([(_highest, source, piece) for piece in pieces if piece.file in silent])
     needed = max([needed, *(column + 1 for column in found)])
     if needed == 0:
         raise DataFileError(name, "no row has an entry: n_features must be given")
@@ -336,7 +325,7 @@ def _read_labels(source: Source, piece: Piece, dtype: np.dtype, known: Any) -> n
     return labels
 
 
-def _check_length(file: TextFile, piece: Piece, rows: int) -> None:
+def _check_length(file: DataFile, piece: Piece, rows: int) -> None:
     if rows != piece.rows:
         reason = f"has {rows} rows in piece {piece.number}, but its header says {piece.rows}"
         raise DataFileError(file.name, reason)
@@ -387,7 +376,7 @@ def first_unknown(labels: np.ndarray, known: np.ndarray | None) -> int:
 
 
 def check_known(
-    labels: np.ndarray, known: np.ndarray | None, file: TextFile, where: Callable[[int], str]
+    labels: np.ndarray, known: np.ndarray | None, file: DataFile, where: Callable[[int], str]
 ) -> None:
     """Refuse labels that are not known; `where` gives the place of a row."""
     row = first_unknown(labels, known)

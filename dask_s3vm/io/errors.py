@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 __all__ = ["DataFileError", "ModelFileError", "SvmlightError", "TableError", "told"]
 
-_WANTED = "label index:value ..."
 _SHOWN = 80
 
 
@@ -49,6 +48,9 @@ class LineError(DataFileError):
         The line itself; only its start is shown.
     """
 
+    #: What a line has to look like.
+    wanted = ""
+
     def __init__(
         self, path: str, reason: str, line: int | None = None, text: bytes | None = None
     ) -> None:
@@ -57,26 +59,22 @@ class LineError(DataFileError):
         self.line = line
         self.text = text
 
-
-class SvmlightError(LineError):
-    """A file is not svmlight text that can be learned from."""
-
-    def __str__(self) -> str:
-        told = super().__str__()
-        if self.line is None:
-            return told
-        shown = shorten(self.text or b"")
-        return f"{told}; wanted '{_WANTED}', got '{shown}'"
-
-
-class TableError(LineError):
-    """A file is not a table that can be learned from."""
-
     def __str__(self) -> str:
         told = super().__str__()
         if self.line is None or self.text is None:
             return told
-        return f"{told}; got '{shorten(self.text)}'"
+        wanted = f"wanted '{self.wanted}', " if self.wanted else ""
+        return f"{told}; {wanted}got '{shorten(self.text)}'"
+
+
+class SvmlightError(LineError):
+    """A file is not svmlight text that can be learned from."""
+
+    wanted = "label index:value ..."
+
+
+class TableError(LineError):
+    """A file is not a table that can be learned from."""
 
 
 class ModelFileError(ValueError):

@@ -1,15 +1,21 @@
-"""Text files behind fsspec, and whole rows out of byte ranges of them, also of compressed ones."""
+"""Data files behind fsspec, and whole rows of text out of ranges of their bytes.
+
+A compressed file has no byte ranges: what stands before a piece must be decompressed to get at it,
+and schedulers ask for pieces in an order of their own. So every process that reads a compressed
+file decompresses it once, into a temporary file without a name, and takes ranges out of that. To
+whoever reads text, a compressed file is a plain one.
+"""
 
 import lzma
 import os
-import shutil
 import tempfile
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import dask
@@ -18,31 +24,41 @@ import pyarrow as pa
 from fsspec.core import OpenFile, url_to_fs  # type: ignore[import-untyped]
 from fsspec.utils import infer_compression  # type: ignore[import-untyped]
 
-from dask_s3vm.io.errors import SvmlightError, told
+from dask_s3vm.engine.computing import compute_all
+from dask_s3vm.io.errors import DataFileError, LineError
 
 __all__ = [
-    "TextFile",
+    "BROKEN_TEXT",
+    "LONGEST_ROW",
+    "DataFile",
     "UrlPath",
+    "attempt_all",
     "find_files",
     "first_end",
     "is_hidden",
-    "read_packed",
+    "look_through",
     "row_ends",
     "split_evenly",
-    "whole_rows",
+    "text_lengths",
 ]
 
 UrlPath = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
+#: How reading compressed or remote text can end.
+BROKEN_TEXT = (OSError, EOFError, zlib.error, lzma.LZMAError)
 # A row that crosses the end of its range is read on in steps of this many bytes.
 _STEP = 1 << 16
-#: A longer one is a quote that was never closed: reading on would bring in the whole file.
+# Text that is only counted or copied is read so many bytes at a time.
+_LONG_STEP = 1 << 22
+#: Longer text must not unpack to more than so many times its size: some would fill any disk.
+_LONG_TEXT, _MOST_PACKED = 1 << 30, 500
+#: A longer row is a quote that was never closed: reading on would bring in the whole file.
 LONGEST_ROW = 1 << 26
 
 
 @dataclass(frozen=True)
-class TextFile:
-    """One text file on any file system that fsspec knows.
+class DataFile:
+    """One file on any file system that fsspec knows.
 
     Attributes
     ----------
@@ -51,19 +67,15 @@ class TextFile:
     path : str
         Its path there.
     size : int or None
-        Bytes of text; ``None`` if ranges cannot be read (compressed, or size unknown), so that
-        the file must be read as a whole.
+        Bytes in it; ``None`` if ranges cannot be read (compressed, or size unknown).
     version : str
         Changes when the file is changed, as far as the file system can tell.
-    labeled : bool
-        Whether rows of svmlight text begin with a label.
     """
 
     fs: Any
     path: str
     size: int | None
     version: str
-    labeled: bool = True
 
     @property
     def name(self) -> str:
@@ -77,7 +89,7 @@ class TextFile:
 
     @contextmanager
     def opened(self) -> Iterator[Any]:
-        """Open the text, decompressed."""
+        """Open the text, decompressed; a damaged file ends in one of `BROKEN_TEXT`."""
         if self.path.lower().endswith(".zst"):  # fsspec may not know it, Arrow does
             with self.fs.open(self.path, "rb") as raw:
                 yield pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
@@ -85,31 +97,33 @@ class TextFile:
             with OpenFile(self.fs, self.path, compression="infer") as stream:
                 yield stream
 
-    @contextmanager
-    def decompressed(self) -> Iterator[Any]:
-        """Open the text; say which file it was that could not be read."""
-        broken = (OSError, EOFError, zlib.error, lzma.LZMAError)
-        with told(self.name, broken, "cannot be read", SvmlightError), self.opened() as stream:
-            yield stream
+    # Text: a compressed file is decompressed when its text is first asked for
 
-    def read_exactly(self, start: int, stop: int) -> bytes:
-        """Return the bytes from `start` up to `stop`; of a compressed file, all before is read."""
-        if self.size is None:
-            position, parts = 0, [b""]
-            with self.opened() as stream:
-                while position < stop and (chunk := stream.read(min(stop - position, 64 * _STEP))):
-                    parts.append(chunk[max(start - position, 0) :])
-                    position += len(chunk)
-            return b"".join(parts)
-        with self.fs.open(self.path, "rb") as stream:
-            stream.seek(start)
-            return bytes(stream.read(stop - start))
+    def length(self) -> int:
+        """Return the number of bytes of text."""
+        return _unpacked(self).length() if self.size is None else self.size
 
-    def read_piece(self, start: int, stop: int, pieces: int = 0) -> bytes:
-        """Return one of so many pieces; of a compressed file, see `read_packed`."""
+    def read(self, start: int, stop: int) -> bytes:
+        """Return the bytes of text from `start` up to `stop`, fewer where the text ends before."""
         if self.size is None:
-            return read_packed(self, start, stop, pieces)
-        return self.read_exactly(start, stop)
+            return _unpacked(self).read(start, stop)
+        stop = min(stop, self.size)
+        return bytes(self.fs.cat_file(self.path, start=start, end=stop)) if start < stop else b""
+
+    def read_piece(self, start: int, stop: int, pieces: int) -> bytes:
+        """Return one of so many pieces; when all have been read, decompressed text is let go.
+
+        With 0 pieces, the reading does not count.
+        """
+        text = self.read(start, stop)
+        if self.size is None and pieces:
+            _unpacked(self).served(start, pieces)
+        return text
+
+    def release(self) -> None:
+        """Let go of decompressed text."""
+        if self.size is None:
+            _unpacked(self).close()
 
     def read_rows(self, start: int, stop: int, quoted: bool | None) -> tuple[int, bytes]:
         """Return the rows that start in a range, each of them to its end.
@@ -132,37 +146,106 @@ class TextFile:
         """
         # The byte before the range tells whether a row starts right at its border.
         base = max(start - 1, 0)
-        with self.fs.open(self.path, "rb") as stream:
-            stream.seek(base)
-            text = bytes(stream.read(stop - base))
-            inside, before = quoted, quoted
-            if quoted is not None:
-                inside = quoted ^ (text.count(b'"', start - base) % 2 == 1)
-                before = quoted ^ (text[: start - base] == b'"')
-            skipped = 0 if start == 0 else first_end(text, before)
-            text = text[skipped:]
-            if text and (inside or not text.endswith(b"\n")):
-                text += _rest_of_row(stream, inside)
+        text = self.read(base, stop)
+        inside, before = quoted, quoted
+        if quoted is not None:
+            inside = quoted ^ (text.count(b'"', start - base) % 2 == 1)
+            before = quoted ^ (text[: start - base] == b'"')
+        skipped = 0 if start == 0 else first_end(text, before)
+        text = text[skipped:]
+        if text and (inside or not text.endswith(b"\n")):
+            text += self._rest_of_row(stop, inside)
         return base + skipped, text
 
-    def count_before(self, stop: int, what: bytes = b"\n", start: int = 0) -> int:
-        """Return how often a character, by default a line end, stands before byte `stop`.
+    def _rest_of_row(self, start: int, quoted: bool | None) -> bytes:
+        """Read on to the end of the row (included) or of the file."""
+        parts: list[bytes] = []
+        longest = float("inf") if quoted is None else LONGEST_ROW
+        while len(parts) * _STEP < longest and (chunk := self.read(start, start + _STEP)):
+            ends = row_ends(chunk, quoted)
+            if len(ends):
+                parts.append(chunk[: int(ends[0])])
+                break
+            parts.append(chunk)
+            start += len(chunk)
+            if quoted is not None:
+                quoted ^= chunk.count(b'"') % 2 == 1
+        return b"".join(parts)
 
-        Text is counted from `start` on, which must be 0 in a compressed file.
-        """
-        count = 0
-        with self.opened() as stream:
-            if start:
-                stream.seek(start)
-            while start < stop and (chunk := stream.read(min(stop - start, 64 * _STEP))):
-                count += chunk.count(what)
-                start += len(chunk)
-        return count
+    def count(self, what: bytes, start: int, stop: int) -> int:
+        """Return how often a character stands in a range."""
+        steps = [*range(start, stop, _LONG_STEP), stop]
+        return sum(self.read(low, high).count(what) for low, high in pairwise(steps))
+
+
+class _Unpacked:
+    """The text of a compressed file."""
+
+    def __init__(self, file: DataFile) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._served: set[int] = set()
+        self._text: Any = None
+
+    def length(self) -> int:
+        """Return the number of bytes."""
+        with self._lock:
+            return os.fstat(self._opened()).st_size
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return some bytes."""
+        with self._lock:
+            return os.pread(self._opened(), stop - start, start)
+
+    def served(self, start: int, pieces: int) -> None:
+        """Note that a piece was read, of so many."""
+        self._served.add(start)
+        if len(self._served) == pieces:
+            self.close()
+
+    def _opened(self) -> int:
+        if self._text is None:
+            text = tempfile.TemporaryFile(dir=dask.config.get("temporary-directory", None))  # noqa: SIM115
+            lines = 0
+            most = max(_LONG_TEXT, _MOST_PACKED * (self._file.fs.size(self._file.path) or 0))
+            try:
+                with self._file.opened() as stream:
+                    while chunk := stream.read(_STEP):
+                        lines += chunk.count(b"\n")
+                        text.write(chunk)
+                        if text.tell() > most:
+                            raise OSError(f"unpacks to more than {_MOST_PACKED} times its size")
+                text.flush()
+            except BaseException as error:
+                text.close()
+                if isinstance(error, FileNotFoundError) or not isinstance(error, BROKEN_TEXT):
+                    raise
+                reason = str(error) or type(error).__name__
+                raise OSError(f"after line {lines}: {reason}") from error
+            self._text = text
+        return int(self._text.fileno())
+
+    def close(self) -> None:
+        """Let go of the text."""
+        with self._lock:
+            if self._text is not None:
+                self._text.close()
+            self._text = None
+            self._served.clear()
+
+    __del__ = close
+
+
+#: The files that were read last; the text of others goes when nobody is reading it.
+_unpacked = lru_cache(maxsize=4)(_Unpacked)
+
+
+# Which files --------------------------------------------------------------------------------------
 
 
 def find_files(
     urlpath: UrlPath, belongs: Callable[[str], bool] = lambda name: True
-) -> list[TextFile]:
+) -> list[DataFile]:
     """Return the files that a path, a glob pattern, a folder or a list of these stands for.
 
     Parameters
@@ -176,7 +259,7 @@ def find_files(
 
     Returns
     -------
-    list of TextFile
+    list of DataFile
         At least one file.
 
     Raises
@@ -206,7 +289,7 @@ def is_hidden(path: str) -> bool:
     return name.startswith((".", "_")) or name.upper().startswith(("README", "LICENSE"))
 
 
-def _expand(url: str, belongs: Callable[[str], bool]) -> list[TextFile]:
+def _expand(url: str, belongs: Callable[[str], bool]) -> list[DataFile]:
     fs, path = url_to_fs(url)
     # A file whose name holds a bracket or a star is that file, not a pattern.
     if any(sign in path for sign in "*?[") and not fs.exists(path):
@@ -225,7 +308,7 @@ def _expand(url: str, belongs: Callable[[str], bool]) -> list[TextFile]:
     return [_describe(fs, path, url)]
 
 
-def _describe(fs: Any, path: str, url: str) -> TextFile:
+def _describe(fs: Any, path: str, url: str) -> DataFile:
     if not fs.exists(path):
         raise FileNotFoundError(f"there is no file {url!r}")
     info = fs.info(path)
@@ -234,7 +317,7 @@ def _describe(fs: Any, path: str, url: str) -> TextFile:
     size = info.get("size")
     if infer_compression(path) is not None or path.lower().endswith(".zst"):
         size = None
-    return TextFile(fs, path, size, _version(fs, path))
+    return DataFile(fs, path, size, _version(fs, path))
 
 
 def _version(fs: Any, path: str) -> str:
@@ -273,121 +356,67 @@ def first_end(text: bytes, quoted: bool | None) -> int:
     return int(ends[0]) if len(ends) else len(text)
 
 
-def _last_end(text: bytes, quoted: bool | None) -> int:
-    """Return where the last whole row of a text ends; 0 if it holds none."""
-    if quoted is None or (not quoted and b'"' not in text):
-        return text.rfind(b"\n") + 1
-    ends = row_ends(text, quoted)
-    return int(ends[-1]) if len(ends) else 0
+# Looking through text ---------------------------------------------------------------------------
 
 
-def whole_rows(
-    chunks: Iterable[bytes], size: int, quoted: bool | None
-) -> Iterator[tuple[int, bytes]]:
-    """Cut a stream into whole rows of about `size` bytes together, and say where they start."""
-    start, held, length, enough = 0, b"", 0, size
-    parts: list[bytes] = []
-    for chunk in chunks:
-        parts.append(chunk)
-        length += len(chunk)
-        if length < enough:
-            continue
-        held, parts = b"".join([held, *parts]), []
-        stop = _last_end(held, quoted)
-        if stop:
-            yield start, held[:stop]
-            start, held, enough = start + stop, held[stop:], size
-        elif quoted is not None and len(held) > size + LONGEST_ROW:
-            break
-        else:  # a long row is not copied again for every chunk of it
-            enough = 2 * len(held)
-        length = len(held)
-    if held := b"".join([held, *parts]):
-        yield start, held
-
-
-def _rest_of_row(stream: Any, quoted: bool | None) -> bytes:
-    """Read on to the end of the row (included) or of the file."""
-    parts: list[bytes] = []
-    longest = float("inf") if quoted is None else LONGEST_ROW
-    while len(parts) * _STEP < longest and (chunk := stream.read(_STEP)):
-        ends = row_ends(chunk, quoted)
-        if len(ends):
-            parts.append(chunk[: int(ends[0])])
-            break
-        parts.append(chunk)
-        if quoted is not None:
-            quoted ^= chunk.count(b'"') % 2 == 1
-    return b"".join(parts)
-
-
-# The text of compressed files ---------------------------------------------------------------------
-#
-# A compressed file has no byte ranges: what stands before a piece must be decompressed to get at
-# it, and schedulers ask for pieces in an order of their own. So every process that reads a file
-# decompresses it once, into a temporary file without a name, and takes pieces out of that.
-
-
-class _Unpacked:
-    """The text of a compressed file."""
-
-    def __init__(self, file: TextFile) -> None:
-        self._file = file
-        self._lock = threading.Lock()
-        self._served: set[int] = set()
-        self._text: Any = None
-
-    def read(self, start: int, stop: int, pieces: int) -> bytes:
-        """Return a piece; too short where the text ends early."""
-        with self._lock:
-            if self._text is None:
-                self._text = self._unpack()
-            piece = os.pread(self._text.fileno(), stop - start, start)
-            self._served.add(start)
-            if len(self._served) == pieces:
-                self.close()
-            return piece
-
-    def _unpack(self) -> Any:
-        text = tempfile.TemporaryFile(dir=dask.config.get("temporary-directory", None))  # noqa: SIM115
-        try:
-            with self._file.decompressed() as stream:
-                shutil.copyfileobj(stream, text, 1 << 20)
-            text.flush()
-        except BaseException:
-            text.close()
-            raise
-        return text
-
-    def close(self) -> None:
-        """Let go of the text."""
-        if self._text is not None:
-            self._text.close()
-        self._text = None
-        self._served.clear()
-
-    __del__ = close
-
-
-#: The files that were read last; the text of others goes when nobody is reading it.
-_unpacked = lru_cache(maxsize=4)(_Unpacked)
-
-
-def read_packed(file: TextFile, start: int, stop: int, pieces: int = 0) -> bytes:
-    """Return the bytes from `start` up to `stop` of the decompressed text.
+def look_through(
+    files: Sequence[Any],
+    spans: Sequence[Sequence[Any]],
+    look: Callable[[Any, Any], Any],
+    kind: type[LineError],
+) -> list[list[Any]]:
+    """Look through all files, in parallel on the user's scheduler.
 
     Parameters
     ----------
-    file : TextFile
-        A compressed file.
-    start, stop : int
-        The range.
-    pieces : int
-        How many pieces there are: when so many have been read, the text is let go.
+    files : sequence
+        The files; each has a `name`.
+    spans : sequence of sequences
+        For each file, the parts that it is looked through in.
+    look : callable
+        ``look(file, span)`` returns what a part holds; None if that is no row.
+    kind : type
+        The error of a file without rows.
 
     Returns
     -------
-    bytes
-        The text; too short if it ends before.
+    list of list
+        What was found in each file, in order.
     """
-    return _unpacked(file).read(start, stop, pieces)
+    shared = dask.delayed(look, traverse=False)
+    calls = [(shared, file, span) for file, some in zip(files, spans, strict=True) for span in some]
+    results = iter(attempt_all(calls))
+    found = [[one for _ in some if (one := next(results)) is not None] for some in spans]
+    for file, group in zip(files, found, strict=True):
+        if not group:
+            raise kind(file.name, "has no data rows")
+    return found
+
+
+def text_lengths(files: Sequence[DataFile], length: Callable[[DataFile], int]) -> list[int]:
+    """Return the bytes of text of files; `length` decompresses those that are compressed."""
+    found = iter(attempt_all([(length, file) for file in files if file.size is None]))
+    return [next(found) if file.size is None else file.size for file in files]
+
+
+def attempt_all(calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Call functions with their arguments, in parallel on the user's scheduler.
+
+    The `DataFileError` of the first call that has one is raised: that of the first mistake in the
+    files, whichever is found first.
+    """
+    if not calls:
+        return []
+    attempt = dask.delayed(_attempt, pure=False)
+    results = compute_all([attempt(*call) for call in calls])
+    for one in results:
+        if isinstance(one, DataFileError):
+            raise one
+    return list(results)
+
+
+def _attempt(function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except DataFileError as error:
+        return error

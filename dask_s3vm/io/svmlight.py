@@ -4,31 +4,35 @@ A first pass over the files finds where the rows are, and whether each is in ord
 """
 
 import os
-from dataclasses import dataclass, replace
+from collections import Counter
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
-import dask
 import dask.array as da
 import numpy as np
 from dask.base import tokenize
 from dask.utils import parse_bytes
 
+from dask_s3vm.engine.containers import as_block
 from dask_s3vm.io.blocks import (
-    as_block,
     check_options,
     empty_block,
     first_unknown,
     lazy_pair,
     sorted_labels,
 )
-from dask_s3vm.io.errors import SvmlightError
+from dask_s3vm.io.errors import SvmlightError, told
 from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.sources import (
-    TextFile,
+    BROKEN_TEXT,
+    DataFile,
     UrlPath,
     find_files,
+    look_through,
     split_evenly,
-    whole_rows,
+    text_lengths,
 )
 from dask_s3vm.io.svmlight_text import (
     BadLineError,
@@ -48,12 +52,15 @@ class _Piece:
 
     Attributes
     ----------
+    file : DataFile
+        The file.
     start, stop : int
-        Where the lines stand in the (decompressed) text of the file.
+        Where the lines stand in its (decompressed) text.
     summary : Summary
         Rows, columns, kind of labels, entries.
     """
 
+    file: DataFile
     start: int
     stop: int
     summary: Summary
@@ -66,6 +73,7 @@ class _Format:
     n_features: int
     zero_based: bool
     integral: bool
+    labeled: bool
     block: str
     dtype: np.dtype
     known: np.ndarray | None = None
@@ -135,27 +143,36 @@ def read_svmlight(
     if not isinstance(has_labels, bool) and has_labels != "auto":
         raise ValueError(f"has_labels is {has_labels!r}, wanted True, False or 'auto'")
     labeled = _starts_with_label(files[0]) if has_labels == "auto" else has_labels
-    if not labeled:
-        files = [replace(file, labeled=False) for file in files]
-    pieces = _look_through(files, size, int(zero_based is False), dtype)
-    every = [piece.summary for group in pieces for piece in group]
+    look = partial(_look, labeled=labeled, first_column=int(zero_based is False), dtype=dtype)
+    spans = [split_evenly(length, size) for length in text_lengths(files, _length)]
+    groups = look_through(files, spans, look, SvmlightError)
+    pieces = [piece for group in groups for piece in group]
     if zero_based == "auto":
-        zero_based = any(summary.low == 0 for summary in every)
+        zero_based = any(piece.summary.low == 0 for piece in pieces)
     form = _Format(
-        n_features=_count_features(files, pieces, n_features, zero_based),
+        n_features=_count_features(pieces, n_features, zero_based),
         zero_based=zero_based,
-        integral=all(summary.integral for summary in every),
+        integral=all(piece.summary.integral for piece in pieces),
+        labeled=labeled,
         block=block,
         dtype=dtype,
         known=sorted_labels(known_labels),
     )
-    X, y = _build_arrays(files, pieces, form)
-    return X, y if labeled else None
+    return _build_arrays(pieces, form)
 
 
-def _starts_with_label(file: TextFile) -> bool:
+def _told(file: DataFile) -> AbstractContextManager[None]:
+    return told(file.name, BROKEN_TEXT, "cannot be read", SvmlightError)
+
+
+def _length(file: DataFile) -> int:
+    with _told(file):
+        return file.length()
+
+
+def _starts_with_label(file: DataFile) -> bool:
     """Whether the first row begins with a label, rather than with an index:value pair."""
-    with file.decompressed() as stream:
+    with _told(file), file.opened() as stream:
         while line := stream.readline(1 << 16):
             words = line.split(b"#", 1)[0].split(None, 1)
             if words:
@@ -163,82 +180,29 @@ def _starts_with_label(file: TextFile) -> bool:
     return True
 
 
-def _look_through(
-    files: list[TextFile], blocksize: int, first_column: int, dtype: np.dtype
-) -> list[list[_Piece]]:
-    """Look through all files, in parallel on the user's scheduler.
-
-    Returns
-    -------
-    list of list of _Piece
-        For each file its pieces that have rows, at least one.
-
-    Raises
-    ------
-    SvmlightError
-        For the first line of the first file that breaks a rule, or if a file has no rows.
-    """
-    owners: list[int] = []
-    tasks = []
-    look = dask.delayed(_look, pure=False)
-    for number, file in enumerate(files):
-        ranges = [(0, 0)] if file.size is None else split_evenly(file.size, blocksize)
-        owners += [number] * len(ranges)
-        tasks += [look(file, span, blocksize, first_column, dtype) for span in ranges]
-    pieces: list[list[_Piece]] = [[] for _ in files]
-    # Mistakes come back as values: so the first in the files is reported, not the first found.
-    for number, found in zip(owners, dask.compute(*tasks), strict=True):
-        if isinstance(found, SvmlightError):
-            raise found
-        pieces[number] += [piece for piece in found if piece.summary.rows]
-    for file, group in zip(files, pieces, strict=True):
-        if not group:
-            raise SvmlightError(file.name, "has no data rows")
-    return pieces
-
-
 def _look(
-    file: TextFile, span: tuple[int, int], blocksize: int, first_column: int, dtype: np.dtype
-) -> list[_Piece] | SvmlightError:
-    """Look through a range of a file, or through all of it in steps if ranges are impossible."""
-    try:
-        if file.size is not None:
-            start, text = file.read_rows(*span, None)
-            return [_look_at_lines(file, start, text, first_column, dtype)]
-        with file.decompressed() as stream:
-            chunks = iter(lambda: stream.read(min(blocksize, 1 << 20)), b"")
-            return [
-                _look_at_lines(file, start, text, first_column, dtype)
-                for start, text in whole_rows(chunks, blocksize, None)
-            ]
-    except SvmlightError as error:
-        return error
-
-
-def _look_at_lines(
-    file: TextFile, start: int, text: bytes, first_column: int, dtype: np.dtype
-) -> _Piece:
-    """Summarize whole lines, which begin at byte `start` of the file."""
-    lines = text if file.labeled else with_labels(text)
+    file: DataFile, span: tuple[int, int], labeled: bool, first_column: int, dtype: np.dtype
+) -> _Piece | None:
+    """Summarize the lines that begin in a range of a file."""
+    with _told(file):
+        start, text = file.read_rows(*span, None)
+    lines = text if labeled else with_labels(text)
     try:
         summary = summarize(lines, first_column, dtype)
     except BadLineError as error:
         # Line numbers cost a look at all text before, so they are counted for a mistake only.
-        line = file.count_before(start) + lines.count(b"\n", 0, error.start) + 1
+        line = file.count(b"\n", 0, start) + lines.count(b"\n", 0, error.start) + 1
         wrong = lines[error.start :].split(b"\n", 1)[0]
         raise SvmlightError(file.name, error.reason, line, wrong[:200]) from None
-    return _Piece(start, start + len(text), summary)
+    return _Piece(file, start, start + len(text), summary) if summary.rows else None
 
 
-def _count_features(
-    files: list[TextFile], pieces: list[list[_Piece]], wanted: int | None, zero_based: bool
-) -> int:
+def _count_features(pieces: list[_Piece], wanted: int | None, zero_based: bool) -> int:
     """Return the number of columns; refuse a wanted number that is too small."""
-    highest, name = -1, files[0].name
-    for file, group in zip(files, pieces, strict=True):
-        for piece in group:
-            if piece.summary.high is not None and piece.summary.high > highest:
-                highest, name = piece.summary.high, file.name
+    highest, name = -1, pieces[0].file.name
+    for piece in pieces:
+        if piece.summary.high is not None and piece.summary.high > highest:
+            highest, name = piece.summary.high, piece.file.name
     needed = highest + int(zero_based)
     if wanted is None:
         if highest < 0:
@@ -254,28 +218,26 @@ def _count_features(
     return int(wanted)
 
 
-def _build_arrays(
-    files: list[TextFile], pieces: list[list[_Piece]], form: _Format
-) -> tuple[da.Array, Any]:
+def _build_arrays(pieces: list[_Piece], form: _Format) -> tuple[da.Array, da.Array | None]:
     """Build the lazy arrays. X and y share one task per block, which parses its lines once."""
-    described = [(file.name, file.version, file.size, file.labeled) for file in files]
-    name = f"svmlight-{tokenize(described, pieces, form.__dict__)}"
-    tasks = [
-        (_parse, file, piece, form, len(group))
-        for file, group in zip(files, pieces, strict=True)
-        for piece in group
-    ]
-    rows = [piece.summary.rows for group in pieces for piece in group]
-    reading = {(name, i): task for i, task in enumerate(tasks)}
+    described = [(p.file.name, p.file.version, p.start, p.stop, p.summary) for p in pieces]
+    name = f"svmlight-{tokenize(described, form.__dict__)}"
+    counts = Counter(piece.file for piece in pieces)
+    reading = {
+        (name, i): (_parse, piece, form, counts[piece.file]) for i, piece in enumerate(pieces)
+    }
+    rows = [piece.summary.rows for piece in pieces]
     y_meta = np.empty(0, dtype=np.int64 if form.integral else np.float64)
     x_meta = empty_block(form.dtype, form.block)
-    return lazy_pair(name, reading, rows, form.n_features, x_meta, y_meta)
+    return lazy_pair(name, reading, rows, form.n_features, x_meta, y_meta if form.labeled else None)
 
 
-def _parse(file: TextFile, piece: _Piece, form: _Format, pieces: int) -> tuple[Any, np.ndarray]:
+def _parse(piece: _Piece, form: _Format, pieces: int) -> tuple[Any, np.ndarray]:
     """Return rows and labels of one of so many pieces of a file."""
-    text = file.read_piece(piece.start, piece.stop, pieces)
-    lines = text if file.labeled else with_labels(text)
+    file = piece.file
+    with _told(file):
+        text = file.read_piece(piece.start, piece.stop, pieces)
+    lines = text if form.labeled else with_labels(text)
     try:
         matrix, labels = parse(
             lines, piece.summary, int(not form.zero_based), form.n_features, form.dtype
@@ -285,14 +247,14 @@ def _parse(file: TextFile, piece: _Piece, form: _Format, pieces: int) -> tuple[A
         raise SvmlightError(file.name, reason) from error
     strange = first_unknown(labels, form.known)
     if strange >= 0:
-        _tell_of_label(file, piece, form, lines, strange)
+        _tell_of_label(piece, form, lines, strange)
     if form.integral:
         labels = labels.astype(np.int64)
     matrix.eliminate_zeros()
     return as_block(matrix, form.block), labels
 
 
-def _tell_of_label(file: TextFile, piece: _Piece, form: _Format, lines: bytes, row: int) -> None:
+def _tell_of_label(piece: _Piece, form: _Format, lines: bytes, row: int) -> None:
     """Find the line of a row whose label is not known, and say so."""
     assert form.known is not None
     left = row
@@ -301,8 +263,8 @@ def _tell_of_label(file: TextFile, piece: _Piece, form: _Format, lines: bytes, r
             continue
         if left == 0:
             reason = f"the label is not one of {form.known.tolist()}"
-            line_number = file.count_before(piece.start) + number + 1
-            raise SvmlightError(file.name, reason, line_number, line[:200])
+            line_number = piece.file.count(b"\n", 0, piece.start) + number + 1
+            raise SvmlightError(piece.file.name, reason, line_number, line[:200])
         left -= 1
 
 
@@ -332,7 +294,7 @@ def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
     """
     name = os.fspath(path)
     (file,) = find_files(path)
-    with file.decompressed() as stream:
+    with _told(file), file.opened() as stream:
         if name.lower().endswith(".npy"):
             labels = _from_npy(stream, name)
         else:

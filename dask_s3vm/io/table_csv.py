@@ -1,17 +1,15 @@
 """Files of csv text, cut into pieces of whole rows; ``pyarrow.csv`` reads their fields.
 
-A range of bytes can be cut into rows if the number of quotes before it is known. Plain files are
-read in ranges; compressed ones are looked through as a stream.
+A range of bytes can be cut into rows if the number of quotes before it is known.
 """
 
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -20,29 +18,20 @@ from dask_s3vm.features.table_columns import CellError, numbers_of, whole
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import (
     LONGEST_ROW,
-    TextFile,
+    DataFile,
+    attempt_all,
     first_end,
     row_ends,
     split_evenly,
-    whole_rows,
 )
-from dask_s3vm.io.table_files import (
-    BROKEN,
-    WORDS,
-    Span,
-    TableFile,
-    Types,
-    compute_now,
-    told_cell,
-)
+from dask_s3vm.io.table_files import WORDS, Look, Span, TableFile, Types, told_cell, told_table
 
 __all__ = ["CsvFile", "Dialect", "read_fields", "read_first_row"]
 
-_STEP = 1 << 20
 _QUOTE, _FEED, _RETURN = b'"\n\r'
 # What Arrow says about a row with another number of fields.
 _WRONG_COUNT = re.compile(
-    r"CSV parse error: (Row #(?P<row>\d+): )?Expected \d+ columns, got (?P<got>\d+)"
+    r"CSV parse error: Row #(?P<row>\d+): Expected \d+ columns, got (?P<got>\d+)"
 )
 _MARK = b"\xef\xbb\xbf"  # some editors start a file with it
 
@@ -90,85 +79,53 @@ class CsvFile(TableFile):
     skip: int
     dialect: Dialect
 
-    @property
-    def _packed(self) -> bool:
-        return self.file.size is None
+    def spans(self, length: int, blocksize: int) -> list[Any]:
+        """Return ranges of bytes, and whether each starts inside quotes.
 
-    def spans(self, blocksize: int) -> list[Any]:
-        """Return ranges of bytes, and whether each starts inside quotes; one for a compressed file.
-
-        Costs: the file is read once, to count quotes.
+        Costs: where there are several ranges, the file is read once, to count quotes.
         """
-        if self.file.size is None:
-            return [blocksize]
-        ranges = split_evenly(self.file.size, blocksize)
-        count = dask.delayed(self.file.count_before, pure=False)
-        counts = compute_now([count(stop, b'"', start) for start, stop in ranges])
-        before = np.cumsum([0, *counts])[:-1] % 2 == 1
-        return [(*span, bool(inside)) for span, inside in zip(ranges, before, strict=True)]
+        ranges = split_evenly(length, blocksize)
+        counts = attempt_all([(self.count_quotes, span) for span in ranges[:-1]])
+        before = np.cumsum([0, *counts]) % 2 == 1
+        return [(*span, bool(inside)) for span, inside in zip(ranges, before, strict=False)]
 
-    def tables(
-        self, span: Any, columns: Sequence[str], types: Types, most: int
-    ) -> Iterator[tuple[Span, pa.Table]]:
-        """Yield whole rows of a range, or of the whole file in steps if it is compressed."""
-        texts = self._stream(span) if isinstance(span, int) else [self.file.read_rows(*span)]
-        for start, text in texts:
-            if start < self.skip:
-                text, start = text[self.skip - start :], self.skip
-            where = (start, start + len(text))
-            yield where, self._parse(where, text, columns, types, most)
+    def count_quotes(self, span: Span) -> int:
+        """Return the number of quotes in a range."""
+        with self.told():
+            return self.file.count(b'"', *span)
+
+    def look(self, span: Any, columns: Sequence[str], types: Types, most: int) -> Look:
+        """Return the rows that start in a range."""
+        with self.told():
+            start, text = self.file.read_rows(*span)
+        if start < self.skip:
+            text, start = text[self.skip - start :], self.skip
+        where = (start, start + len(text))
+        return where, self._parse(where, text, columns, types, most)
 
     def read(
-        self,
-        spans: Sequence[Span],
-        columns: Sequence[str],
-        types: Types,
-        most: int,
-        pieces: int = 0,
-    ) -> Iterator[pa.Table]:
-        """Yield the rows of ranges of bytes."""
-        for span in spans:
-            with self.told():
-                text = self.file.read_piece(*span, pieces)
-            yield self._parse(span, text, columns, types, most)
+        self, span: Span, columns: Sequence[str], types: Types, most: int, pieces: int = 0
+    ) -> pa.Table:
+        """Return the rows of a range that holds whole rows."""
+        with self.told():
+            text = self.file.read_piece(*span, pieces)
+        return self._parse(span, text, columns, types, most)
 
     def error(self, span: Span, cell: CellError) -> TableError:
         """Return the error of a cell, with its line and the text of it."""
         with self.told():
-            starts = _row_starts(self.file.read_exactly(*span))
+            starts = _row_starts(self.file.read(*span))
         return self._error_at(span[0] + int(starts[cell.row]), told_cell(cell))
 
     def _error_at(self, offset: int, reason: str) -> TableError:
         """Return an error with the line of a byte; what is before is read again."""
         first = max(offset - 200, 0)
         with self.told():
-            shown = self.file.read_exactly(first, offset + 400)
-            line = self.file.count_before(offset) + 1
+            shown = self.file.read(first, offset + 400)
+            line = self.file.count(b"\n", 0, offset) + 1
         tail, more = shown[: offset - first], shown[offset - first :]
         shown = tail.rpartition(b"\n")[2] + more.partition(b"\n")[0]
         return TableError(self.name, reason, line, shown[:400])
-
-    # Text of the file: whole rows
-
-    def _stream(self, blocksize: int) -> Iterator[tuple[int, bytes]]:
-        """Yield whole rows of a compressed file, about `blocksize` bytes at a time."""
-        lines = 0
-
-        def chunks(stream: Any) -> Iterator[bytes]:
-            nonlocal lines
-            while chunk := stream.read(min(blocksize, _STEP)):
-                lines += chunk.count(b"\n")
-                yield chunk
-
-        try:
-            with self.file.opened() as stream:
-                yield from whole_rows(chunks(stream), blocksize, False)
-        except (TableError, FileNotFoundError):
-            raise
-        except BROKEN as error:
-            told = str(error) or type(error).__name__
-            reason = f"is damaged or cut short after line {lines}: {told}"
-            raise TableError(self.name, reason) from error
 
     # Text to columns
 
@@ -191,13 +148,7 @@ class CsvFile(TableFile):
         return self._whole(table, columns)
 
     def _fields(
-        self,
-        span: Span,
-        text: bytes,
-        wanted: list[str],
-        types: Types,
-        most: int,
-        use_threads: bool = True,
+        self, span: Span, text: bytes, wanted: list[str], types: Types, most: int
     ) -> pa.Table:
         if not text.lstrip(b"\r\n"):  # which Arrow refuses
             return pa.table({name: pa.nulls(0) for name in wanted})
@@ -206,7 +157,7 @@ class CsvFile(TableFile):
                 pa.BufferReader(text),
                 read_options=pyarrow.csv.ReadOptions(
                     column_names=self.fields,
-                    use_threads=use_threads and self._packed,  # else pieces run in parallel
+                    use_threads=False,  # pieces run in parallel
                     block_size=len(text) + 1,
                 ),
                 parse_options=pyarrow.csv.ParseOptions(
@@ -229,8 +180,6 @@ class CsvFile(TableFile):
             found = _WRONG_COUNT.search(str(error))
             if found is None:
                 raise
-        if found["row"] is None:  # as threads do not number rows
-            return self._fields(span, text, wanted, types, most, use_threads=False)
         starts = _row_starts(text)
         row = min(int(found["row"]), len(starts)) - 1
         reason = f"has {found['got']} fields, wanted {len(self.fields)}"
@@ -253,11 +202,10 @@ class CsvFile(TableFile):
         return self.error(span, min(cells, key=lambda cell: cell.row))
 
 
-def read_first_row(file: TextFile) -> tuple[bytes, int]:
+def read_first_row(file: DataFile) -> tuple[bytes, int]:
     """Return the first row of a csv file that is not empty, and where it starts."""
-    csv_file = CsvFile(file, (), (), (), 0, Dialect())
     head = b""
-    with csv_file.told(), file.opened() as stream:
+    with told_table(file.name), file.opened() as stream:
         while len(head) < LONGEST_ROW and first_end(head.lstrip(b"\r\n"), False) == len(
             head.lstrip(b"\r\n")
         ):

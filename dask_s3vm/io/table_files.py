@@ -5,49 +5,45 @@ the csv files. `batch_files` reads footers and batches, for rows in columns of l
 """
 
 import io
-import lzma
 import mmap
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import dask
-import dask.threaded
 import numpy as np
 import pyarrow as pa
 from pyarrow import ipc, parquet
 
-from dask_s3vm.engine.computing import current_client
 from dask_s3vm.features.table_columns import CellError
 from dask_s3vm.io.checksum import CHECKED, Table, read_table
 from dask_s3vm.io.errors import TableError, told
-from dask_s3vm.io.sources import TextFile
+from dask_s3vm.io.sources import BROKEN_TEXT, DataFile
 
 __all__ = [
     "BROKEN",
     "WORDS",
     "BatchFile",
+    "Look",
     "Span",
     "TableFile",
     "Types",
     "batch_files",
-    "compute_now",
     "release_pages",
     "told_cell",
+    "told_table",
 ]
 
 #: From where to where: bytes of a csv file, row groups or record batches of others.
 Span = tuple[int, int]
+#: Where some rows are, and their columns.
+Look = tuple[Span, pa.Table]
 #: Column -> type that a csv file's fields are read as; columns that are not named are looked at.
 Types = Mapping[str, pa.DataType]
 #: Words, each stored once.
 WORDS = pa.dictionary(pa.int32(), pa.string())
 #: How reading a damaged file can end.
-BROKEN = (
-    pa.ArrowException, OSError, EOFError, zlib.error, lzma.LZMAError, ValueError, LookupError,
-)  # fmt: skip
+BROKEN = (*BROKEN_TEXT, pa.ArrowException, ValueError, LookupError)
 
 #: Rows of an IPC file that one task reads, at least.
 _BATCH_ROWS = 1 << 16
@@ -61,7 +57,7 @@ class TableFile:
 
     Attributes
     ----------
-    file : TextFile
+    file : DataFile
         Where it is.
     names : tuple of str
         Its columns, those of its folders' names included.
@@ -69,7 +65,7 @@ class TableFile:
         Columns whose values are in the names of its folders, as in ``year=2020/``.
     """
 
-    file: TextFile
+    file: DataFile
     names: tuple[str, ...]
     partition: tuple[tuple[str, Any], ...]
 
@@ -78,25 +74,18 @@ class TableFile:
         """What the user calls it."""
         return self.file.name
 
-    def spans(self, blocksize: int) -> list[Any]:
-        """Return what `tables` is to be called with, for each task that looks through the file."""
+    def spans(self, length: int, blocksize: int) -> list[Any]:
+        """Return the parts that the file, with text of that length, is looked through in."""
         raise NotImplementedError
 
-    def tables(
-        self, span: Any, columns: Sequence[str], types: Types, most: int
-    ) -> Iterator[tuple[Span, pa.Table]]:
-        """Yield pieces of the file and their columns."""
-        yield span, next(self.read([span], columns, types, most))
+    def look(self, span: Any, columns: Sequence[str], types: Types, most: int) -> Look:
+        """Return where the rows of a part are, and their columns."""
+        return span, self.read(span, columns, types, most)
 
     def read(
-        self,
-        spans: Sequence[Span],
-        columns: Sequence[str],
-        types: Types,
-        most: int,
-        pieces: int = 0,
-    ) -> Iterator[pa.Table]:
-        """Yield the columns of pieces that `tables` gave, of so many in all if that is known."""
+        self, span: Span, columns: Sequence[str], types: Types, most: int, pieces: int = 0
+    ) -> pa.Table:
+        """Return the columns of a piece that `look` gave, one of so many if that is known."""
         raise NotImplementedError
 
     def error(self, span: Span, cell: CellError) -> TableError:
@@ -117,7 +106,7 @@ class TableFile:
 
     def told(self) -> AbstractContextManager[None]:
         """Say which file it was that could not be read."""
-        return told(self.name, BROKEN, "is damaged or cut short", TableError)
+        return told_table(self.name)
 
 
 @dataclass(frozen=True)
@@ -140,10 +129,10 @@ class BatchFile(TableFile):
 
     @classmethod
     def open(
-        cls, file: TextFile, partition: tuple[tuple[str, Any], ...], format: str
+        cls, file: DataFile, partition: tuple[tuple[str, Any], ...], format: str
     ) -> "BatchFile":
         """Read the footer; of columns in the names of folders too, those of the file are taken."""
-        with cls(file, (), (), format).told():
+        with told_table(file.name):
             schema, rows = batch_files(format).footer(file)
         try:
             names = schema.names
@@ -160,7 +149,7 @@ class BatchFile(TableFile):
         folders = {name: pa.scalar(value).type for name, value in self.partition}
         return {field.name: field.type for field in self.schema} | folders
 
-    def spans(self, blocksize: int) -> list[Span]:
+    def spans(self, length: int, blocksize: int) -> list[Span]:
         """Return row groups, or runs of record batches, that have rows."""
         least = 1 if self.format == "parquet" else _BATCH_ROWS
         found, start, count = [], 0, 0
@@ -172,21 +161,15 @@ class BatchFile(TableFile):
         return found
 
     def read(
-        self,
-        spans: Sequence[Span],
-        columns: Sequence[str],
-        types: Types,
-        most: int,
-        pieces: int = 0,
-    ) -> Iterator[pa.Table]:
-        """Yield the columns of pieces."""
+        self, span: Span, columns: Sequence[str], types: Types, most: int, pieces: int = 0
+    ) -> pa.Table:
+        """Return the columns of a piece."""
         own = [name for name in columns if name not in dict(self.partition)]
-        for span in spans:
-            with self.told():
-                table, _ = batch_files(self.format).read(self.file, range(*span), own)
-                table = table.select(own)
-                _check_buffers(table, self.format)
-            yield self._whole(table, columns)
+        with self.told():
+            table, _ = batch_files(self.format).read(self.file, range(*span), own)
+            table = table.select(own)
+            _check_buffers(table, self.format)
+        return self._whole(table, columns)
 
     def error(self, span: Span, cell: CellError) -> TableError:
         """Return the error of a cell, with its row."""
@@ -204,14 +187,9 @@ def _check_buffers(table: pa.Table, format: str) -> None:
             column.validate(full=True)
 
 
-def compute_now(lazy: Sequence[Any]) -> tuple[Any, ...]:
-    """As `dask.compute` on the user's scheduler.
-
-    Without one it runs threads, as dask would import `distributed` to find out: that takes longer
-    than reading a small table.
-    """
-    alone = current_client() is None and dask.config.get("scheduler", None) is None
-    return dask.compute(*lazy, scheduler=dask.threaded.get) if alone else dask.compute(*lazy)
+def told_table(name: str) -> AbstractContextManager[None]:
+    """Say which file of a table it was that could not be read."""
+    return told(name, BROKEN, "is damaged or cut short", TableError)
 
 
 def told_cell(cell: CellError) -> str:
@@ -233,7 +211,7 @@ class IpcFiles:
     unit = "record batch"
 
     @staticmethod
-    def footer(file: TextFile) -> tuple[pa.Schema, tuple[int, ...]]:
+    def footer(file: DataFile) -> tuple[pa.Schema, tuple[int, ...]]:
         """Return the schema, and the rows of each batch."""
         with _open_ipc(file, []) as found:
             batches = range(found.reader.num_record_batches)
@@ -241,7 +219,7 @@ class IpcFiles:
 
     @staticmethod
     def read(
-        file: TextFile, numbers: Sequence[int], columns: Sequence[str]
+        file: DataFile, numbers: Sequence[int], columns: Sequence[str]
     ) -> tuple[pa.Table, np.ndarray | None]:
         """Return batches with at least those of the columns that are there, and the file's map.
 
@@ -259,7 +237,7 @@ class ParquetFiles:
     unit = "row group"
 
     @staticmethod
-    def footer(file: TextFile) -> tuple[pa.Schema, tuple[int, ...]]:
+    def footer(file: DataFile) -> tuple[pa.Schema, tuple[int, ...]]:
         """Return the schema, and the rows of each row group."""
         with file.fs.open(file.path, "rb") as stream:
             found = parquet.ParquetFile(stream)
@@ -269,7 +247,7 @@ class ParquetFiles:
 
     @staticmethod
     def read(
-        file: TextFile, numbers: Sequence[int], columns: Sequence[str]
+        file: DataFile, numbers: Sequence[int], columns: Sequence[str]
     ) -> tuple[pa.Table, None]:
         """Return those of the columns that are there; there is no map."""
         with file.fs.open(file.path, "rb") as stream:
@@ -310,7 +288,7 @@ class _Ipc(NamedTuple):
 
 
 @contextmanager
-def _open_ipc(file: TextFile, columns: Sequence[str]) -> Iterator[_Ipc]:
+def _open_ipc(file: DataFile, columns: Sequence[str]) -> Iterator[_Ipc]:
     """Open a file: mapped if it is local, else with a reader for these columns alone."""
     if file.is_local:
         # An empty file cannot be mapped.

@@ -8,13 +8,13 @@ from urllib.parse import unquote
 
 from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
-from dask_s3vm.features.table_columns import kind_of
+from dask_s3vm.features.table_columns import is_number, kind_of
 from dask_s3vm.features.table_encoder import TableEncoder
-from dask_s3vm.io.errors import TableError
+from dask_s3vm.io.errors import TableError, told
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.sources import TextFile, UrlPath, find_files, is_hidden
+from dask_s3vm.io.sources import DataFile, UrlPath, find_files, is_hidden
 from dask_s3vm.io.table_csv import CsvFile, Dialect, read_fields, read_first_row
-from dask_s3vm.io.table_files import BatchFile, TableFile
+from dask_s3vm.io.table_files import BROKEN, BatchFile, TableFile, batch_files
 
 __all__ = ["has_plain_columns", "open_tables"]
 
@@ -86,16 +86,16 @@ def has_plain_columns(urlpath: UrlPath, format: str) -> bool:
 
     Costs: the schema of the first file is read.
     """
-    try:
-        types = BatchFile.open(*_find(urlpath, format)[0], format).types.values()
-    except TableError:  # which its reader will explain
-        return False
+    file, _ = _find(urlpath, format)[0]
+    with told(file.name, BROKEN, f"cannot be read as {format}"):
+        schema, _ = batch_files(format).footer(file)
+        types = schema.types
     return not any(hasattr(type, "value_field") or hasattr(type, "list_size") for type in types)
 
 
-def _find(urlpath: UrlPath, format: str | None) -> list[tuple[TextFile, Partition]]:
+def _find(urlpath: UrlPath, format: str | None) -> list[tuple[DataFile, Partition]]:
     urls = [urlpath] if isinstance(urlpath, str | os.PathLike) else urlpath
-    found: list[tuple[TextFile, list[tuple[str, str]]]] = []
+    found: list[tuple[DataFile, list[tuple[str, str]]]] = []
     for url in [os.fspath(one) for one in urls]:
         fs, path = url_to_fs(url)
         if fs.isdir(path):
@@ -121,7 +121,7 @@ def _belongs(path: str, format: str | None) -> bool:
     return any(FORMATS[kind].fits(path) for kind in _KINDS if format in (None, kind))
 
 
-def _format_of(file: TextFile) -> str:
+def _format_of(file: DataFile) -> str:
     return next((kind for kind in _KINDS if FORMATS[kind].fits(file.path)), "csv")
 
 
@@ -132,8 +132,8 @@ def _folders(path: str) -> list[tuple[str, str]]:
 
 
 def _typed(
-    found: list[tuple[TextFile, list[tuple[str, str]]]],
-) -> list[tuple[TextFile, Partition]]:
+    found: list[tuple[DataFile, list[tuple[str, str]]]],
+) -> list[tuple[DataFile, Partition]]:
     """Make integers of the values of a column in folders' names if all of them are."""
     values: dict[str, list[str]] = {}
     for _, folders in found:
@@ -257,7 +257,7 @@ class _CsvOpener:
         self.label = label
         self.named: bool | None = None
 
-    def open(self, file: TextFile, partition: Partition) -> CsvFile:
+    def open(self, file: DataFile, partition: Partition) -> CsvFile:
         """Find the columns of a file from its first row."""
         raw, start = read_first_row(file)
         try:
@@ -292,11 +292,11 @@ class _CsvOpener:
             return bool(self.header)
         if self.encoder is not None:
             return set(self.encoder.feature_names_in_) <= set(words)
-        return all(word and not _reads_as_number(word) for word in words)
+        return all(word and not is_number(word) for word in words)
 
     def _fields(
         self,
-        file: TextFile,
+        file: DataFile,
         header: bool,
         words: list[str],
         names: Sequence[str] | None,
@@ -311,11 +311,3 @@ class _CsvOpener:
         if len(found) != len(words):
             raise TableError(file.name, f"has {len(words)} columns, wanted {len(found)}", 1)
         return found
-
-
-def _reads_as_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

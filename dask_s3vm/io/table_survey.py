@@ -15,9 +15,10 @@ from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.table_files import WORDS, Span, TableFile, compute_now
+from dask_s3vm.io.sources import DataFile, attempt_all, look_through, text_lengths
+from dask_s3vm.io.table_files import WORDS, Span, TableFile, Types, told_table
 
-__all__ = ["Finding", "Piece", "Task", "locate_words", "look_through", "settled"]
+__all__ = ["Finding", "Piece", "Task", "locate_words", "settled", "survey"]
 
 #: Columns of a table that are kept once they were read, in bytes.
 KEPT = 256 << 20
@@ -50,10 +51,9 @@ class Task:
     code: LabelCode | None
     fitted: bool
 
-    def read(self, file: TableFile, spans: Sequence[Span], pieces: int) -> Any:
-        """Return an iterator over pieces of a file, with the columns that are wanted."""
-        most = self.encoder.max_categories
-        return file.read(spans, self.columns(file), self.types(), most, pieces)
+    def wanted(self, file: TableFile) -> tuple[list[str], Types, int]:
+        """Return what is read of a file: columns, known types, most categories."""
+        return self.columns(file), self.types(), self.encoder.max_categories
 
     def columns(self, file: TableFile) -> list[str]:
         """Return the columns to read."""
@@ -132,7 +132,7 @@ class _Budget:
             return fits
 
 
-def look_through(files: Sequence[TableFile], task: Task, blocksize: int) -> list[Finding]:
+def survey(files: Sequence[TableFile], task: Task, blocksize: int) -> list[Finding]:
     """Look through all files, in parallel on the user's scheduler.
 
     Raises
@@ -141,45 +141,33 @@ def look_through(files: Sequence[TableFile], task: Task, blocksize: int) -> list
         For the first row of the first file that is not as it should be; if a file has no rows.
     """
     local = current_client() is None and dask.config.get("scheduler", None) != "processes"
-    budget = _Budget(KEPT) if local else None
-    shared = dask.delayed(task, traverse=False)
-    jobs = [
-        dask.delayed(partial(_look, file, budget), pure=False)(span, shared)
-        for file in files
-        for span in file.spans(blocksize)
-    ]
-    findings: list[Finding] = []
-    # Mistakes come back as values: so the first in the files is reported, not the first found.
-    for found in compute_now(jobs):
-        if isinstance(found, TableError):
-            raise found
-        findings += found
-    filled = {found.piece.file.name for found in findings}
-    for file in files:
-        if file.name not in filled:
-            raise TableError(file.name, "has no data rows")
-    return findings
+    look = partial(_look, task, _Budget(KEPT) if local else None)
+    lengths = text_lengths([file.file for file in files], _length)
+    spans = [file.spans(n, blocksize) for file, n in zip(files, lengths, strict=True)]
+    groups = look_through(files, spans, look, TableError)
+    for file, group in zip(files, groups, strict=True):
+        if all(found.piece.kept for found in group):
+            file.file.release()
+    return [found for group in groups for found in group]
 
 
-def _look(
-    file: TableFile, budget: _Budget | None, span: Any, task: Task
-) -> list[Finding] | TableError:
-    """Look through a part of a file, or through all of it in steps if it cannot be cut."""
-    found = []
-    most = task.encoder.max_categories
+def _length(file: DataFile) -> int:
+    with told_table(file.name):
+        return file.length()
+
+
+def _look(task: Task, budget: _Budget | None, file: TableFile, span: Any) -> Finding | None:
+    """Look through a part of a file."""
+    where, table = file.look(span, *task.wanted(file))
+    if not table.num_rows:
+        return None
+    piece = Piece(file, where, table.num_rows)
     try:
-        for where, table in file.tables(span, task.columns(file), task.types(), most):
-            if not table.num_rows:
-                continue
-            piece = Piece(file, where, table.num_rows)
-            try:
-                found.append(_look_at(piece, table, task))
-            except CellError as error:
-                return file.error(where, error)
-            if budget is not None and budget.take(table.nbytes):
-                piece.kept.append(table)
-    except TableError as error:
-        return error
+        found = _look_at(piece, table, task)
+    except CellError as error:
+        raise file.error(where, error) from None
+    if budget is not None and budget.take(table.nbytes):
+        piece.kept.append(table)
     return found
 
 
@@ -233,11 +221,8 @@ def settled(findings: list[Finding], task: Task) -> list[Facts]:
     if mixed:
         names = [task.features[i] for i in mixed]
         shared = dask.delayed(task, traverse=False)
-        jobs = [
-            dask.delayed(partial(_read_words, found.piece, names), pure=False)(shared)
-            for found in findings
-        ]
-        for found, facts in zip(findings, compute_now(jobs), strict=True):
+        calls = [(_read_words, found.piece, names, shared) for found in findings]
+        for found, facts in zip(findings, attempt_all(calls), strict=True):
             found.piece.kept.clear()
             for i, fact in zip(mixed, facts, strict=True):
                 found.facts[i] = fact
@@ -246,7 +231,7 @@ def settled(findings: list[Finding], task: Task) -> list[Facts]:
 
 def _read_words(piece: Piece, names: list[str], task: Task) -> list[Facts]:
     types = dict.fromkeys(names, WORDS)
-    table = next(piece.file.read([piece.span], names, types, task.encoder.max_categories))
+    table = piece.file.read(piece.span, names, types, task.encoder.max_categories)
     return [task.encoder.facts_of_words(whole(table.column(name)), name) for name in names]
 
 
@@ -254,7 +239,7 @@ def locate_words(error: MixedColumnError, findings: list[Finding]) -> TableError
     """Return the error of a column of numbers and words with the first row that has a word."""
     types = {error.column: WORDS}
     for piece in (found.piece for found in findings):
-        table = next(piece.file.read([piece.span], [error.column], types, 0))
+        table = piece.file.read(piece.span, [error.column], types, 0)
         codes, _ = codes_of(whole(table.column(0)), error.words)
         if (codes >= 0).any():
             cell = CellError(int((codes >= 0).argmax()), error.column, error.reason)

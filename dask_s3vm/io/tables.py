@@ -12,6 +12,7 @@ import pyarrow as pa
 from dask.base import tokenize
 from dask.utils import parse_bytes
 
+from dask_s3vm.engine.containers import as_block
 from dask_s3vm.features.table_columns import (
     CellError,
     MixedColumnError,
@@ -19,7 +20,7 @@ from dask_s3vm.features.table_columns import (
     warn_of_unknown,
     whole,
 )
-from dask_s3vm.features.table_encoder import TableEncoder, as_block
+from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode, label_code
 from dask_s3vm.io.blocks import empty_block, lazy_pair
@@ -27,7 +28,7 @@ from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import UrlPath
 from dask_s3vm.io.table_files import TableFile
 from dask_s3vm.io.table_open import open_tables
-from dask_s3vm.io.table_survey import Finding, Piece, Task, locate_words, look_through, settled
+from dask_s3vm.io.table_survey import Finding, Piece, Task, locate_words, settled, survey
 
 __all__ = ["read_table", "read_table_data", "without_encoder"]
 
@@ -173,7 +174,7 @@ n_text_features, max_categories, dtype
         encoder.check_named(features)
     code = _given_code(encoder, target, positive, classes)
     task = Task(encoder, tuple(features), target, code, fitted)
-    findings = look_through(files, task, size)
+    findings = survey(files, task, size)
     if fitted:
         _warn_of_unknown(findings)
     else:
@@ -270,6 +271,8 @@ def _fit(findings: list[Finding], task: Task, known: Mapping[str, Sequence[str]]
         task.encoder.settle(task.features, facts)
     except MixedColumnError as error:
         raise locate_words(error, findings) from None
+    except ValueError as error:
+        raise TableError(findings[0].piece.file.name, str(error)) from None
 
 
 def _found_code(findings: list[Finding], target: str, positive: Any, most: int) -> LabelCode:
@@ -340,7 +343,8 @@ def _read(piece: Piece, pieces: int, plan: _Plan) -> tuple[Any, Any]:
     """Read one of so many pieces of a file."""
     task, file = plan.task, piece.file
     try:
-        table = piece.kept[0] if piece.kept else next(task.read(file, [piece.span], pieces))
+        kept, wanted = piece.kept, task.wanted(file)
+        table = kept[0] if kept else file.read(piece.span, *wanted, pieces)
         if table.num_rows != piece.rows:
             raise ValueError(f"{table.num_rows} rows, expected {piece.rows}")
         rows, _ = task.encoder.encode(table.select(task.features))

@@ -10,19 +10,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.io.arrow import make_schema
 from dask_s3vm.io.checksum import CHECKED, Summing, write_arrays
 from dask_s3vm.io.store import replacing
 from dask_s3vm.io.writing import Kind, RowFormat
+from dask_s3vm.numerics.compiler import kernel
 
 __all__ = ["ArrowFormat", "NpyFormat", "NpzFormat", "ParquetFormat", "SvmlightFormat"]
 
 #: Blocks longer than this are written as several record batches.
 _BATCH_BYTES = 48 << 20
-#: Entries that become text at once.
-_TEXT_ENTRIES = 1 << 20
+#: Entries that become text at once: few enough for the processor's cache.
+_TEXT_ENTRIES = 1 << 16
 
 # Without name and time: the same rows give the same bytes.
 _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -89,26 +90,71 @@ class SvmlightFormat(RowFormat):
 
 
 def svmlight_text(rows: Any, labels: np.ndarray, first_column: int) -> bytes:
-    """Return svmlight text of sparse rows, by Arrow's casts, which give shortest numbers."""
-    if not rows.shape[0]:
-        return b""
-    columns = pa.array(rows.indices.astype(np.int64) + first_column).cast(pa.string())
-    values = pa.array(rows.data.astype(np.float64)).cast(pa.string())
-    pairs = pc.binary_join_element_wise(columns, values, ":")
-    # The label is the first word of its row: one join then makes all lines.
-    n, stored = len(labels), np.diff(rows.indptr)
-    starts = rows.indptr[:-1].astype(np.int64) + np.arange(n)
-    order = np.empty(n + len(pairs), dtype=np.int64)
-    is_label = np.zeros(len(order), dtype=bool)
-    is_label[starts] = True
-    order[is_label] = np.arange(n)
-    order[~is_label] = n + np.arange(len(pairs))
-    words = pa.concat_arrays([pa.array(labels).cast(pa.string()), pairs]).take(pa.array(order))
-    offsets = np.concatenate([[0], np.cumsum(stored + 1)]).astype(np.int32)
-    lines = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), words), " ")
-    whole = pa.ListArray.from_arrays(pa.array([0, n], type=pa.int32()), lines)
-    text: bytes = pc.binary_join(whole, "\n")[0].as_buffer().to_pybytes()
-    return text + b"\n"
+    """Return svmlight text of sparse rows. Arrow writes the numbers, each as short as it can be."""
+    marks, mark_edges = _number_texts(labels)
+    values, value_edges = _number_texts(rows.data.astype(np.float64, copy=False))
+    # for each entry a blank, the digits of its column and a colon; for each row a line end
+    width = len(str(rows.shape[1])) + 2
+    size = len(marks) + len(values) + width * len(rows.data) + len(labels)
+    text = np.empty(size, dtype=np.uint8)
+    indptr, indices = frozen(rows.indptr), frozen(rows.indices)
+    stop = _join(indptr, indices, first_column, marks, mark_edges, values, value_edges, text)
+    return text[:stop].tobytes()
+
+
+def _number_texts(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the texts of numbers one after the other, and their edges."""
+    if not len(numbers):
+        return frozen(np.empty(0, np.uint8)), frozen(np.zeros(1, np.int32))
+    _, edges, text = pa.array(numbers).cast(pa.string()).buffers()
+    edges = np.frombuffer(edges, np.int32)[: len(numbers) + 1]
+    return np.frombuffer(text, np.uint8)[: edges[-1]], edges
+
+
+@kernel
+def _join(
+    indptr: Any,
+    indices: Any,
+    first_column: int,
+    marks: Any,
+    mark_edges: Any,
+    values: Any,
+    value_edges: Any,
+    text: Any,
+) -> int:
+    """Write lines, ``mark column:value column:value ...``; return where the text ends."""
+    pos = 0
+    for row in range(indptr.size - 1):
+        pos = _copy(marks, mark_edges[row], mark_edges[row + 1], text, pos)
+        for entry in range(indptr[row], indptr[row + 1]):
+            text[pos] = 32  # a blank
+            pos = _write_whole(np.int64(indices[entry]) + first_column, text, pos + 1)
+            text[pos] = 58  # a colon
+            pos = _copy(values, value_edges[entry], value_edges[entry + 1], text, pos + 1)
+        text[pos] = 10  # a line end
+        pos += 1
+    return pos
+
+
+@kernel
+def _copy(source: Any, low: int, high: int, text: Any, pos: int) -> int:
+    """Copy bytes to a place; return where they end there."""
+    for at in range(low, high):
+        text[pos] = source[at]
+        pos += 1
+    return pos
+
+
+@kernel
+def _write_whole(number: int, text: Any, pos: int) -> int:
+    """Write a number that is not negative; return where it ends."""
+    digits, rest = 1, number // 10
+    while rest:
+        digits, rest = digits + 1, rest // 10
+    for at in range(pos + digits - 1, pos - 1, -1):
+        text[at] = 48 + number % 10
+        number //= 10
+    return pos + digits
 
 
 class ArrowFormat(RowFormat):

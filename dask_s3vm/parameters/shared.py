@@ -73,7 +73,8 @@ class RatioParameters:
 
     positive_ratio: float | str | dict[Any, float] = parameter(
         'float, dict, "auto", "labels" or "shift"',
-        "Share of `classes_[1]` among the unlabeled rows, or a dict with the share of each class; "
+        "Share of the second class in sorted order, `classes_[1]`, among the unlabeled rows, or a "
+        "dict with the share of each class; "
         'matters more than any other parameter. "auto": estimated from the labels and the outputs '
         "of supervised models, for labels drawn at random; the error is a quarter less than that "
         'of "labels", the share of the labeled rows, at 100 labels. "shift": estimated from the '

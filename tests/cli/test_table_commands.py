@@ -5,11 +5,15 @@ import gzip
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from pyarrow import feather, parquet
 
 from dask_s3vm import load_model
 from dask_s3vm.cli import main
+from dask_s3vm.cli.first_look import first_look
+from dask_s3vm.cli.stopping import BadData
 
 
 def run(*args):
@@ -151,6 +155,36 @@ def test_a_compressed_file_that_is_cut_short(table, tmp_path):
     assert str(path) in done.output
     assert "cut short" in done.output
     assert sorted(file.name for file in tmp_path.iterdir()) == ["t.csv.gz"]
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.feather"])
+def test_a_typed_table_that_is_cut_short(tmp_path, name):
+    columns = pa.table({"x": np.arange(50.0), "kind": ["a", "b"] * 25})
+    path = tmp_path / name
+    write = parquet.write_table if name == "t.parquet" else feather.write_feather
+    write(columns, str(path))
+    path.write_bytes(path.read_bytes()[:300])
+    done = run("train", path, "--label", "kind", "--model", tmp_path / "m.npz", "--quiet")
+    assert done.exit_code == 65
+    assert f"{path}: cannot be read as" in done.output
+    assert sorted(file.name for file in tmp_path.iterdir()) == [name]
+
+
+def test_the_first_look_finds_the_table(table, tmp_path):
+    """Not the README beside it, and decompressed."""
+    folder = tmp_path / "tables" / "part=1"
+    folder.mkdir(parents=True)
+    text = table[0].read_bytes()
+    (folder / "t.csv.zst").write_bytes(pa.compress(text, "zstd", asbytes=True))
+    (tmp_path / "tables" / "README.md").write_text("About, the, table\n")
+    done = run("train", tmp_path / "tables")
+    assert done.exit_code == 2
+    assert "its first line is 'length,color,kind'" in done.output
+    chosen = dict.fromkeys(["format", "labels", "positive"]) | {"label": "kind"}
+    first_look((str(tmp_path / "tables"),), chosen, "auto")
+    (folder / "t.csv.zst").write_bytes(pa.compress(text + b"1,red\n", "zstd", asbytes=True))
+    with pytest.raises(BadData, match=r"t\.csv\.zst, line 402: has 2 fields, wanted 3"):
+        first_look((str(tmp_path / "tables"),), chosen, "auto")
 
 
 def test_a_label_that_the_model_does_not_know(table, tmp_path):

@@ -245,3 +245,21 @@ def test_searches_and_paths_take_frames(name):
     assert np.array_equal(found, plain.predict(X))
     for model in rlsc_path(frame, Y, [0.1, 1.0]):
         assert model.feature_names_in_.tolist() == NAMES
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_dask_may_read_labels_and_rows_of_parquet_in_other_pieces(tmp_path, mixed):
+    """dask joins partitions of a file of which few columns are wanted, as the labels are."""
+    wide = PANDAS.assign(**{f"x{j}": X[:, j % 4] + j for j in range(30)}, y=Y)
+    if mixed:
+        wide = wide.assign(kind=pd.Categorical(np.where(X[:, 0] > 0, "a", "b")))
+    for i in range(6):
+        wide.iloc[15 * i : 15 * (i + 1)].to_parquet(tmp_path / f"{i}.parquet")
+    lazy = dd.read_parquet(tmp_path)
+    assert len(lazy["y"].to_delayed()) < lazy.npartitions
+    expected = L2SVM().fit(wide, "y")
+    for rows, y in ((lazy, "y"), (lazy.drop(columns="y"), lazy["y"])):
+        model = L2SVM().fit(rows, y)
+        np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6)
+        found = model.predict(lazy.drop(columns="y")).compute()
+        pd.testing.assert_series_equal(found, expected.predict(wide.drop(columns="y")))

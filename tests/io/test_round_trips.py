@@ -197,3 +197,9 @@ def test_the_kind_of_a_later_block_is_kept_in_every_format(tmp_path):
         got, found = read_data(path)
         check_same(gathered(got), X)
         assert np.asarray(found).tolist() == y.tolist()
+
+
+@pytest.mark.parametrize("column", [0, 8, 9, 99, 2**31 - 2, 2**40])
+def test_column_numbers_of_any_length(column):
+    rows = sp.csr_array((np.ones(1), np.array([column]), np.array([0, 1])), shape=(1, column + 1))
+    assert svmlight_text(rows, np.array([1]), 1).split() == [b"1", f"{column + 1}:1".encode()]

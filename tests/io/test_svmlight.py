@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from dask_s3vm.io import SvmlightError, read_data, read_svmlight
-from dask_s3vm.io.sources import TextFile, find_files, read_packed
+from dask_s3vm.io.sources import DataFile, find_files
 from dask_s3vm.io.svmlight import read_labels
 from dask_s3vm.io.svmlight_text import parse
 
@@ -295,20 +295,20 @@ def test_pieces_of_a_compressed_file_in_any_order(tmp_path, ending, pack, seed):
     order = np.random.default_rng(seed).permutation(len(spans)) if seed else range(len(spans))
     for i in order:
         start, stop = spans[i]
-        assert read_packed(file, start, stop, len(spans)) == text[start:stop]
-    assert read_packed(file, 49_990, 50_020) == text[-10:]
+        assert file.read_piece(start, stop, len(spans)) == text[start:stop]
+    assert file.read(49_990, 50_020) == text[-10:]
 
 
 def test_a_compressed_file_is_decompressed_once(tmp_path, monkeypatch):
     opened = []
-    own = TextFile.decompressed
-    monkeypatch.setattr(TextFile, "decompressed", lambda file: opened.append(1) or own(file))
+    own = DataFile.opened
+    monkeypatch.setattr(DataFile, "opened", lambda file: opened.append(1) or own(file))
     path = write(tmp_path, gzip.compress(TEXT * 200), "a.svm.gz")
     X, y = read_svmlight(path, blocksize=500)
     assert X.numblocks[0] > 10
     assert len(opened) == 1
     dask.compute(*(array.to_delayed(optimize_graph=False).tolist() for array in (X, y)))
-    assert len(opened) == 2
+    assert len(opened) == 1
 
 
 def test_mistakes_in_compressed_files_have_line_numbers(tmp_path):

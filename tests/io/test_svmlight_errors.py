@@ -8,7 +8,7 @@ import dask
 import numpy as np
 import pytest
 
-from dask_s3vm.io import SvmlightError, read_svmlight
+from dask_s3vm.io import SvmlightError, read_svmlight, sources
 from dask_s3vm.io.svmlight_text import parse_line, summarize
 
 GOOD = b"1 1:0.5 3:-2e-3\n\n# note\n-1 2:1\n"
@@ -159,6 +159,13 @@ def test_missing_files(tmp_path):
         read_svmlight(tmp_path)
     with pytest.raises(ValueError, match="urlpath is an empty list"):
         read_svmlight([])
+
+
+def test_text_that_would_fill_the_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "_LONG_TEXT", 1 << 17)
+    path = write(tmp_path, gzip.compress(b"\n" * (1 << 24)), "rows.svm.gz")
+    with pytest.raises(SvmlightError, match=r"rows.svm.gz: .* unpacks to more than 500 times"):
+        read_svmlight(path)
 
 
 def test_broken_archives(tmp_path):

@@ -46,11 +46,11 @@ def test_ranges_share_no_row_and_lose_none(tmp_path_factory, rows, size, last_en
     text = out.getvalue().encode()
     text = text if last_end else text.removesuffix(end.encode())
     table = open_csv(tmp_path_factory.mktemp("text") / name, text)
-    parts = [part for span in table.spans(size) for part in table.tables(span, FIELDS, TYPES, 0)]
+    parts = [table.look(span, FIELDS, TYPES, 0) for span in table.spans(len(text), size)]
     assert [row for _, part in parts for row in rows_of(part)] == rows
     spans = [span for span, part in parts if part.num_rows]
     assert "".join(text[a:b].decode() for a, b in spans) == text.decode()
-    again = list(table.read(spans[1:], FIELDS, TYPES, 0))
+    again = [table.read(span, FIELDS, TYPES, 0) for span in spans[1:]]
     assert [rows_of(part) for part in again] == [rows_of(p) for _, p in parts if p.num_rows][1:]
 
 
@@ -72,7 +72,7 @@ def test_ranges_share_no_row_and_lose_none(tmp_path_factory, rows, size, last_en
 )
 def test_rows_that_break_a_rule(tmp_path, name, text, line, reason):
     table = open_csv(tmp_path / name, text)
-    (span,) = table.spans(100)
+    (span,) = table.spans(len(text), 100)
     with pytest.raises(TableError, match=reason) as caught:
-        list(table.tables(span, FIELDS, TYPES, 0))
+        table.look(span, FIELDS, TYPES, 0)
     assert caught.value.line == line

@@ -7,7 +7,7 @@ import dask
 import numpy as np
 import pytest
 
-from dask_s3vm.io import TableError, read_table, table_survey
+from dask_s3vm.io import TableError, read_table, sources, table_survey
 
 GOOD = "size,color,label\n" + "".join(f"{i},red,{i % 2}\n" for i in range(200))
 
@@ -41,7 +41,7 @@ def put(line, text):
         (80, '5,"red"x,0', {}, "something behind the closing quote of a field"),
         (81, "five,red,0", {"numeric": ["size"]}, "column 'size': holds 'five', wanted a number"),
         (82, "inf,red,0", {}, "column 'size': an infinite number, wanted a finite one"),
-        (83, ",red,0", {}, "column 'size': the value is missing; missing='zero', 'mean' or"),
+        (83, ",red,0", {}, "column 'size': the value is missing; the option missing allows it"),
         (84, "5,,0", {}, "column 'color': the value is missing"),
         (85, "5,red,2", {"classes": ["0", "1"]}, "the label is '2', which is not one of 0, 1"),
         (86, "five,red,0", {}, "column 'size': holds numbers, but also 'five'; wanted one kind"),
@@ -210,6 +210,7 @@ def test_a_file_that_changes_after_the_first_look(make, monkeypatch):
     monkeypatch.setattr(table_survey, "KEPT", 0)
     X, y, _ = read_table(path, label="label")
     make("size,color,label\n" + "x,red,1\n" * 200)
+    sources._unpacked.cache_clear()  # as in a process that has not read the file yet
     with pytest.raises(TableError, match="has changed since"):
         dask.compute(X, y)
     # what was kept is as it was at the first look
