@@ -56,6 +56,7 @@ def test_unlabeled_rows_are_used_where_they_help(ratio):
     assert model.n_labeled_ == 24
     assert accuracy_score(truth, model.predict(X)) > accuracy_score(truth, alone.predict(X)) + 0.01
     supervised, tsvm = model.candidates_
+    assert tsvm["gain"] >= safe.LEAST_GAIN
     assert [supervised["name"], tsvm["name"]] == ["supervised", "tsvm"]
     assert supervised["fixed"] == supervised["broken"] == 0
     assert tsvm["fixed"] - tsvm["broken"] == pytest.approx(
@@ -117,7 +118,7 @@ def test_folds_are_those_of_plain_fits():
     model = S3VM(lam=1e-2, positive_ratio=0.5).fit(X, y)
     few = np.flatnonzero(y >= 0)
     folds = safe.assign_folds(y[few])
-    wrong = np.zeros((2, *folds.shape))
+    margins = np.zeros((2, *folds.shape))
     for repeat, own in enumerate(folds):
         for fold in range(safe.N_FOLDS):
             out, inside = few[own == fold], few[own != fold]
@@ -125,10 +126,12 @@ def test_folds_are_those_of_plain_fits():
             train = np.setdiff1d(np.arange(len(y)), out)
             with_all = TSVM(lam=1e-2, tol=1e-3, positive_ratio=0.5).fit(X[train], y[train])
             for k, one in enumerate((alone, with_all)):
-                wrong[k, repeat, own == fold] = one.predict(X[out]) != y[out]
-    assert [one["fold_error"] for one in model.candidates_] == pytest.approx(
-        wrong.mean(axis=(1, 2)).tolist()
-    )
+                margins[k, repeat, own == fold] = one.decision_function(X[out]) * (2 * y[out] - 1)
+    trials = (safe.Trials(margins, safe.N_FOLDS * (1 + repeat)) for repeat in range(len(folds)))
+    wanted = safe.compare(["supervised", "tsvm"], next(one for one in trials if one.done))
+    for found, known in zip(map(dict, model.candidates_), wanted, strict=True):
+        assert found.pop("name") == known.name
+        assert found == pytest.approx({name: getattr(known, name) for name in found}, rel=1e-3)
 
 
 def test_the_same_bits_from_any_chunks(tiny_shards):
