@@ -12,8 +12,8 @@ elsewhere labels are drawn at random, 30 and 100 of them, both classes at least 
 Text has rows of length 1. Columns of tables have deviation 1. Dense rows are divided by one number,
 such that their mean squared length is 1. At most 3,000 rows of a set are used.
 
-The constants of `S3VM` (methods/safe.py: the range in which a row counts partly, how near to one row
-a gain must be for another division) were chosen on a random half of the sets, `CHOSEN_ON`, on
+The constants of `S3VM` (methods/safe.py: the range in which a row counts partly, how near to one
+row a gain must be for another division) were chosen on a random half of the sets, `CHOSEN_ON`, on
 other draws of labels than those here; the wanted gain of one row is older. Of constants that did
 equally well there, the last choice was made with a look at both halves, so that the other half,
 which is reported first, was not wholly unseen.
