@@ -42,7 +42,7 @@ MOST_REPEATS = 4
 #: Half width of the range of margins in which a row counts partly.
 WIDTH = 0.75
 
-#: Margins below this are zero.
+#: Keeps margins that are all zero from being divided by it.
 TINY = 1e-300
 
 #: Rows that a candidate must gain, and how far from that a gain leaves the choice open.

@@ -25,8 +25,10 @@ from dask_s3vm import (
     save_model,
 )
 from dask_s3vm.datasets import hide_labels, make_g2c
+from dask_s3vm.estimators._safe import _margins
 from dask_s3vm.methods import safe
 from dask_s3vm.model_selection import S3VMGridSearchCV
+from dask_s3vm.prediction import classes_of
 
 METHODS = {
     "tsvm": TSVM,
@@ -176,6 +178,19 @@ def test_more_classes_are_decided_as_one():
     model = S3VM(lam=1e-2).fit(X, np.where(np.arange(240) < 24, truth, -1))
     assert model.coef_.shape == (3, 12)
     assert accuracy_score(truth, model.predict(X)) > 0.85
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_margin_is_positive_where_the_prediction_is_right(n_classes):
+    rng = np.random.default_rng(0)
+    outputs = rng.normal(size=(50, n_classes)) if n_classes > 2 else rng.normal(size=50)
+    codes = rng.integers(0, n_classes, 50)
+    predicted = classes_of(outputs, np.arange(n_classes))
+    margins = _margins(outputs, codes)
+    assert np.array_equal(margins > 0, predicted == codes)
+    if n_classes > 2:
+        runner_up = [max(np.delete(row, code)) for row, code in zip(outputs, codes, strict=True)]
+        assert np.array_equal(margins, outputs[np.arange(50), codes] - runner_up)
 
 
 def test_a_class_of_one_label_is_no_reason_to_fail():
