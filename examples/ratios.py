@@ -104,9 +104,7 @@ def main():
                 own = np.array(list(trials(name, X, y, how, n_labels, args.draws)), dtype=float)
                 if len(own):
                     found.setdefault((half, how, n_labels), {})[name] = own
-    print(
-        "| sets | number | cases | error | of the share | over it | worst set | interval holds % |"
-    )
+    print("| sets | ratio | labels | cases | error | over the share's | worst set | covered % |")
     print("|---|---|---|---|---|---|---|---|")
     for key in sorted(found, reverse=True):
         print(line(*key, found[key]))
