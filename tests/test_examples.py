@@ -139,6 +139,14 @@ def test_the_study_of_safety(run, tmp_path):
     assert (tmp_path / "out" / "G2C.csv").read_text() == before, "what is done is not done again"
 
 
+def test_the_study_of_ratios(run):
+    told = run("ratios", "--quick", "--labels", 100)
+    shift, auto = (line.split(" | ") for line in told.splitlines() if "held out" in line)
+    assert auto[:4] == ["| held out, 3", "auto", "100", "6"]
+    assert float(auto[4]) < 0.1
+    assert float(shift[4]) < 0.1
+
+
 def test_the_study_of_probabilities(run):
     told = run("calibration", "--quick")
     (mean,) = [line for line in told.splitlines() if line.startswith("| mean")]

@@ -31,14 +31,15 @@ class S3VM(S3VMParameters, GuardedS3VM):
         1/2l sum_lab max(0, 1 - y o)^2 + 1/2u sum_unl max(0, 1 - |o|)^2 + lam/2 |w|^2
 
     without and with the second term, on folds of the labeled rows, and compares them on the rows
-    held out. The TSVM is kept only if it puts more of these into the right class than the
-    supervised model does, by a row at least, and if the model of all rows predicts a share of
-    positives that `positive_ratio` allows. Otherwise the result is the supervised model. Either
-    way it is one linear model, or one of the kernel's features. `decision_` tells which.
+    held out. A row counts by its margin: as right or wrong, or as partly both where it is near the
+    boundary. The TSVM is kept only if it gains a row at least, and if the model of all rows
+    predicts a share of positives that `positive_ratio` allows. Otherwise the result is the
+    supervised model. Either way it is one linear model, or one of the kernel's features.
+    `decision_` tells which.
 
-    With few labels the folds are drawn up to four times. A fold has all labeled rows and up to
-    10,000 unlabeled ones, in this process, so that all folds together take little of the time of a
-    fit on many rows.
+    With few labels the folds are drawn again, up to four times, while the gain is within half a row
+    of that. A fold has all labeled rows and up to 10,000 unlabeled ones, in this process, so that
+    all folds together take little of the time of a fit on many rows.
 
     References
     ----------

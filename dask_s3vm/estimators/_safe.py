@@ -94,12 +94,10 @@ class GuardedS3VM(LinearS3VM):
         self._looked_at(sample, rows)
         with Trial(list(variants.values()), rows, sample) as trial:
             folds = assign_folds(trial.codes)
-            trials = rows.record.run(
-                "folds", FoldTrials(trial.codes, folds, len(names), trial.predict)
-            )
+            trials = rows.record.run("folds", FoldTrials(folds, len(names), trial.margins))
         compared = compare(names, trials)
         best = choose(compared)
-        reason = _reason(compared, best, len(trial.codes), len(folds))
+        reason = _reason(compared, best, len(trial.codes), trials.n_repeats)
         if best:
             model = variants[names[best]]
             own = replace(rows, record=RecordPart(rows.record, names[best]))
@@ -161,16 +159,17 @@ class Trial:
         self._all.engine.close()
         self._few.engine.close()
 
-    def predict(self, out: np.ndarray) -> np.ndarray:
-        """Class numbers that models of the other rows give to the labeled rows `out`."""
+    def margins(self, out: np.ndarray) -> np.ndarray:
+        """Margins of the labeled rows `out` by models of the other rows, (candidates, held out)."""
         held = np.flatnonzero(out)
         present = np.unique(self.codes[~out])
         if len(present) < 2:
-            return np.full((1 + len(self._models), len(held)), present[0])
-        test = self._X[self._labeled[held]]
+            right = np.where(self.codes[held] == present[0], 1.0, -1.0)
+            return np.broadcast_to(right, (1 + len(self._models), len(held)))
         models = [self._fitted(self._models[0], self._few, held)]
         models += [self._fitted(one, self._all, self._labeled[held]) for one in self._models]
-        return np.stack([np.searchsorted(self._classes, one.predict(test)) for one in models])
+        test = self._X[self._labeled[held]]
+        return np.stack([_margins(one.decision_function(test), self.codes[held]) for one in models])
 
     def outputs(self, out: np.ndarray, alone: bool) -> np.ndarray:
         """Outputs of the labeled rows `out`, by the first model of the other rows.
@@ -229,16 +228,26 @@ def _place(
     return PlacedRows(engine, classes, n_features, None, None, (len(chosen),), rows)
 
 
+def _margins(outputs: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Output of each row's own class over that of the best other one."""
+    if outputs.ndim == 1:
+        return np.where(codes == 1, outputs, -outputs)
+    rows = np.arange(len(codes))
+    others = outputs.copy()
+    others[rows, codes] = -np.inf
+    return outputs[rows, codes] - others.max(axis=1)
+
+
 def _reason(compared: list[Candidate], best: int, n_labeled: int, repeats: int) -> str:
     """Say what the folds said."""
-    rival = compared[best] if best else max(compared[1:], key=lambda one: one.net)
+    rival = compared[best] if best else max(compared[1:], key=lambda one: one.gain)
     times = "once" if repeats == 1 else f"{repeats} times"
     said = (
         f"of {n_labeled} labeled rows, divided {times} into folds, {rival.name} puts "
         f"{rival.fixed:.3g} right that the supervised model puts wrong, and {rival.broken:.3g} the "
-        "other way round"
+        f"other way round; counted by margins it gains {rival.gain:.2g}"
     )
-    return f"Kept, because {said}." if best else f"Not kept: {said}; wanted a gain of one row."
+    return f"Kept, because {said}." if best else f"Not kept: {said}, and a whole row was wanted."
 
 
 def _off_balance(rows: FitRows, solved: list[Any], parameters: Any) -> str:

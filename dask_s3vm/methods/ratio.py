@@ -15,7 +15,10 @@
 "shift"   Labels that were not drawn at random, as so many for each class, say nothing by their
           share. Scores calibrated on the labeled rows give densities of the classes up to a factor,
           of which the unlabeled rows are a mixture; its weights of maximum likelihood are the
-          shares (Saerens et al., 2002).
+          shares (Saerens et al., 2002). Their deviation s comes from repeated draws of the labeled
+          rows. Weak scores say little: where any shares of c classes are as likely beforehand,
+          of mean 1/c and variance v = (c - 1) / (c^2 (c + 1)), the estimate is drawn to 1/c by
+          the factor v / (v + s^2).
 """
 
 import math
@@ -48,17 +51,20 @@ LEAST_ROWS = 3
 MOST_ROWS = 2000
 MOST_BYTES = 256 << 20
 
-#: Most that a score counts: scores are too near 1/2 where the models are regularized much.
+#: Most that a score counts.
 MOST_POWER = 1.5
 
 #: Folds share training rows, so that out-of-fold scores vary together: so much more variance.
-DEPENDENCE = 1.1
+DEPENDENCE = 1.5
 
 #: 95 % intervals.
 TAIL = 0.025
 
-#: Repeated draws of the labeled rows from which the interval of "shift" comes.
+#: Repeated draws of the labeled rows from which the deviation of "shift" comes.
 DRAWS = 200
+
+#: The draws leave the models as they are, which others had been trained on: so much more deviation.
+UNSEEN = 1.3
 
 
 @dataclass(frozen=True)
@@ -157,9 +163,12 @@ def _from_scores(
         middles, weights = count_outputs(engine, models)
         with one_blas_thread():
             found = [
-                shifted(z[:, c], models.outputs[:, c], labeled.weights, middles, weights[c])
+                shifted(
+                    z[:, c], models.outputs[:, c], labeled.weights, middles, weights[c],
+                    max(len(positives), 2),
+                )
                 for c in range(len(positives))
-            ]
+            ]  # fmt: skip
     return [new if use else old for new, old, use in zip(found, shares, enough, strict=True)]
 
 
@@ -185,9 +194,11 @@ def powered(
     power = 0.0
     free = max(n - 3.0, 1.0)
     if covariance > 0.0 and var_g > 0.0:
-        # less where the slope k of the regression is known no better than its own size
+        # less where the slope k of the regression is known no better than its own size; rows of the
+        # rarer class are what it is known from
         explained = covariance**2 / (var_z * var_g)
-        doubt = (1.0 - explained) / (explained * max(n - 2.0, 1.0))
+        rare = n * min(share, 1.0 - share)
+        doubt = 2.0 * (1.0 - explained) / (explained * max(rare - 2.0, 1.0))
         power = min(covariance / var_g, MOST_POWER) * max(1.0 - doubt, 0.0)
     value = share + power * (unlabeled - score)
     rest = float(np.add.reduce(weights * (dz - power * dg) ** 2)) * n / free
@@ -198,7 +209,12 @@ def powered(
 
 
 def shifted(
-    z: np.ndarray, outputs: np.ndarray, weights: np.ndarray, bins: np.ndarray, counts: np.ndarray
+    z: np.ndarray,
+    outputs: np.ndarray,
+    weights: np.ndarray,
+    bins: np.ndarray,
+    counts: np.ndarray,
+    n_classes: int = 2,
 ) -> RatioEstimate:
     """Maximum likelihood estimate where labels were drawn by class.
 
@@ -207,15 +223,20 @@ def shifted(
     z, weights : see `powered`.
     outputs : out-of-fold outputs of the labeled rows.
     bins, counts : middles of bins, and the weight of unlabeled rows with outputs in them.
+    n_classes : c, the number of classes.
     """
     rng = np.random.default_rng(0)
     members = [np.flatnonzero(z == side) for side in (False, True)]
     draws = [rng.choice(own, size=(DRAWS, len(own))) for own in members]
     chosen = np.concatenate([np.arange(len(z))[None, :], np.concatenate(draws, axis=1)])
     found = np.array([_mixture(z[i], outputs[i], weights[i], bins, counts) for i in chosen])
-    low, high = np.quantile(found[1:], (TAIL, 1.0 - TAIL))
-    value = float(found[0])
-    return RatioEstimate(value, min(float(low), value), max(float(high), value), "shift")
+    variance = (UNSEEN * float(found[1:].std(ddof=1))) ** 2
+    usual = 1.0 / n_classes
+    before = usual**2 * (n_classes - 1) / (n_classes + 1)
+    factor = before / (before + variance)
+    value = usual + factor * (float(found[0]) - usual)
+    half = -float(ndtri(TAIL)) * math.sqrt(factor * variance)
+    return RatioEstimate(value, max(value - half, 0.0), min(value + half, 1.0), "shift")
 
 
 def _mixture(

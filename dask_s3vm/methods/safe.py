@@ -5,6 +5,14 @@ rows, if its loss decreases in the margin (Krijthe & Loog, The pessimistic limit
 of margin-based losses in semi-supervised learning). What can be done is to ask the labels: models
 are trained on folds, with and without the unlabeled rows, and are tested on the same held-out rows.
 
+Labels are few, so that whole rows are a coarse measure. A held-out row counts by its margin m, the
+output of its own class over that of the best other one, in units of the model's own margins:
+
+    c(m) = 0 .. 1, rising linearly for m from -h to h,    h = WIDTH (mean m^2)^(1/2)
+
+A row far from the boundary counts as right or wrong, one near to it as partly both. The gain of a
+candidate is the sum of c over the labeled rows, less that of the supervised model.
+
 Folds see all labeled rows and a sample of the unlabeled ones, in this process: what a fold costs
 does not grow with the data.
 """
@@ -26,12 +34,20 @@ MOST_UNLABELED = 10_000
 
 N_FOLDS = 5
 
-#: Folds are drawn again until so many predictions of held-out rows were made, but not more often.
+#: Folds are drawn again while the gain is open, until so many predictions of held-out rows were
+#: made, but not more often.
 LEAST_TESTED = 300
 MOST_REPEATS = 4
 
-#: Labeled rows that a candidate must put right beyond those that it puts wrong.
+#: Half width of the range of margins in which a row counts partly.
+WIDTH = 0.75
+
+#: Keeps margins that are all zero from being divided by it.
+TINY = 1e-300
+
+#: Rows that a candidate must gain, and how far from that a gain leaves the choice open.
 LEAST_GAIN = 1.0
+OPEN = 0.5
 
 
 def sample_for_folds(engine: Engine, totals: ClassTotals) -> Sample:
@@ -64,20 +80,35 @@ def assign_folds(codes: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Trials:
-    """Which held-out rows each candidate puts into a wrong class.
+    """Margins of held-out rows.
 
-    wrong : (candidates, repeats, l) 1 where it does.
-    n_done, n_folds : folds done, of all repeats, and how many there are.
+    margins : (candidates, repeats, l) output of a row's own class over that of the best other one.
+    n_done : folds done, of all repeats.
     """
 
-    wrong: np.ndarray
+    margins: np.ndarray
     n_done: int
-    n_folds: int
 
     @property
     def done(self) -> bool:
-        """Whether all folds are done."""
-        return self.n_done >= self.n_folds
+        """Whether all repeats are done, or those done leave nothing open."""
+        if self.n_done == 0 or self.n_done % N_FOLDS:
+            return False
+        is_open = abs(float(self.gains[1:].max()) - LEAST_GAIN) < OPEN
+        return self.n_repeats == self.margins.shape[1] or not is_open
+
+    @property
+    def n_repeats(self) -> int:
+        """Repeats done."""
+        return self.n_done // N_FOLDS
+
+    @property
+    def gains(self) -> np.ndarray:
+        """Rows that each candidate gains over the first one, a mean over the repeats."""
+        margins = self.margins[:, : self.n_repeats]
+        half = WIDTH * np.sqrt(np.square(margins).mean(axis=2, keepdims=True))
+        counts = np.clip(0.5 + 0.5 * margins / np.maximum(half, TINY), 0.0, 1.0).sum(axis=2)
+        return (counts - counts[0]).mean(axis=1)
 
 
 class FoldTrials(Method[Trials, Trials]):
@@ -85,48 +116,41 @@ class FoldTrials(Method[Trials, Trials]):
 
     Parameters
     ----------
-    codes : class numbers of the labeled rows.
-    folds : their folds, see `assign_folds`.
+    folds : folds of the labeled rows, see `assign_folds`.
     n_candidates : number of candidates.
-    predict : (mask of the labeled rows that are held out) -> (candidates, held out) class numbers.
+    margins_of : (mask of the labeled rows that are held out) -> (candidates, held out) margins.
     """
 
     State = Trials
     Result = Trials
 
     def __init__(
-        self,
-        codes: np.ndarray,
-        folds: np.ndarray,
-        n_candidates: int,
-        predict: Callable[[np.ndarray], np.ndarray],
+        self, folds: np.ndarray, n_candidates: int, margins_of: Callable[[np.ndarray], np.ndarray]
     ) -> None:
-        self._codes = codes
         self._folds = folds
         self._n_candidates = n_candidates
-        self._predict = predict
+        self._margins_of = margins_of
 
     def start(self) -> Trials:
         """No fold is done."""
-        wrong = np.zeros((self._n_candidates, *self._folds.shape), dtype=np.uint8)
-        return Trials(wrong, 0, len(self._folds) * N_FOLDS)
+        return Trials(np.zeros((self._n_candidates, *self._folds.shape)), 0)
 
     def advance(self, state: Trials) -> Trials:
         """Train on all folds but one, and test on that one."""
         repeat, fold = divmod(state.n_done, N_FOLDS)
         out = self._folds[repeat] == fold
-        wrong = state.wrong.copy()
+        margins = state.margins.copy()
         if out.any():
-            wrong[:, repeat, out] = self._predict(out) != self._codes[out]
-        return Trials(wrong, state.n_done + 1, state.n_folds)
+            margins[:, repeat, out] = self._margins_of(out)
+        return Trials(margins, state.n_done + 1)
 
     def finish(self, state: Trials) -> Trials:
         """Return what was found."""
         return state
 
     def progress(self, state: Trials) -> tuple[str, float | None]:
-        """Folds take about the same time."""
-        return f"fold {state.n_done + 1} of {state.n_folds}", state.n_done / state.n_folds
+        """Folds take about the same time; how many there will be is open."""
+        return f"fold {state.n_done + 1} of at most {N_FOLDS * len(self._folds)}", None
 
 
 # The decision -------------------------------------------------------------------------------------
@@ -137,6 +161,7 @@ class Candidate:
     """A candidate against the supervised model, on held-out rows.
 
     fold_error : share of wrong predictions.
+    gain : rows that it gains, counted by their margins; a mean over the repeats.
     fixed, broken : rows that it puts right and wrong where the supervised model does not; means
         over the repeats.
     p_value : of the sign test: chance of so many fixed among those that differ, were it no better
@@ -145,26 +170,22 @@ class Candidate:
 
     name: str
     fold_error: float
+    gain: float
     fixed: float
     broken: float
     p_value: float
 
-    @property
-    def net(self) -> float:
-        """Rows that it gains."""
-        return self.fixed - self.broken
-
 
 def compare(names: Sequence[str], trials: Trials) -> list[Candidate]:
     """Compare all candidates with the first one, row by row."""
-    wrong = trials.wrong.astype(bool)
-    first = wrong[0]
-    repeats = len(first)
+    repeats = trials.n_repeats
+    right = trials.margins[:, :repeats] > 0.0
     found = []
-    for name, own in zip(names, wrong, strict=True):
-        fixed = float(np.count_nonzero(first & ~own) / repeats)
-        broken = float(np.count_nonzero(~first & own) / repeats)
-        found.append(Candidate(name, float(own.mean()), fixed, broken, _sign_test(fixed, broken)))
+    for name, own, gain in zip(names, right, trials.gains, strict=True):
+        fixed = float(np.count_nonzero(own & ~right[0]) / repeats)
+        broken = float(np.count_nonzero(right[0] & ~own) / repeats)
+        error, p_value = float(1.0 - own.mean()), _sign_test(fixed, broken)
+        found.append(Candidate(name, error, float(gain), fixed, broken, p_value))
     return found
 
 
@@ -180,6 +201,6 @@ def choose(candidates: Sequence[Candidate]) -> int:
     Rows of the test are those of few labels: a candidate that gains none of them has nothing to
     show for itself, and the labels alone are what it could harm. Of equal gains, the first counts.
     """
-    gains = [one.net for one in candidates]
+    gains = [one.gain for one in candidates]
     best = int(np.argmax(gains))
     return best if gains[best] >= LEAST_GAIN else 0

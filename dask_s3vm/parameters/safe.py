@@ -18,7 +18,8 @@ class GuardAttributes:
     candidates_: list[dict[str, Any]] = fitted(
         "list of dict",
         "What was compared, the supervised model first. `name`; `fold_error`: share of the labeled "
-        "rows that models of the other folds put into a wrong class; `fixed` and `broken`: labeled "
+        "rows that models of the other folds put into a wrong class; `gain`: labeled rows that it "
+        "gains over the supervised model, counted by their margins; `fixed` and `broken`: labeled "
         "rows, a mean over the repeats, that it puts right and wrong where the supervised model "
         "does not; `p_value` of a sign test: chance of so many fixed, were it no better.",
     )

@@ -33,6 +33,9 @@ LAMS = np.logspace(-4.0, 2.0, 7)
 #: Columns whose deviation is below this part of the largest one are constant up to rounding.
 CONSTANT = 1e-9
 
+#: Models that are regularized give outputs too near 0.
+STEEPER = 1.5
+
 #: Outputs are counted in so many bins between -REACH and REACH.
 BINS = 1000
 REACH = 2.0
@@ -186,8 +189,8 @@ def _best_lam(
 
 
 def scores_of(outputs: np.ndarray) -> np.ndarray:
-    """Outputs as shares: (1 + o) / 2 within 0 and 1."""
-    return np.clip(0.5 * (1.0 + outputs), 0.0, 1.0)
+    """Outputs as shares: (1 + STEEPER o) / 2 within 0 and 1."""
+    return np.clip(0.5 * (1.0 + STEEPER * outputs), 0.0, 1.0)
 
 
 def mean_scores(engine: Engine, models: FoldModels) -> tuple[np.ndarray, float]:

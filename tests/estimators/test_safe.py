@@ -25,8 +25,10 @@ from dask_s3vm import (
     save_model,
 )
 from dask_s3vm.datasets import hide_labels, make_g2c
+from dask_s3vm.estimators._safe import _margins
 from dask_s3vm.methods import safe
 from dask_s3vm.model_selection import S3VMGridSearchCV
+from dask_s3vm.prediction import classes_of
 
 METHODS = {
     "tsvm": TSVM,
@@ -56,6 +58,7 @@ def test_unlabeled_rows_are_used_where_they_help(ratio):
     assert model.n_labeled_ == 24
     assert accuracy_score(truth, model.predict(X)) > accuracy_score(truth, alone.predict(X)) + 0.01
     supervised, tsvm = model.candidates_
+    assert tsvm["gain"] >= safe.LEAST_GAIN
     assert [supervised["name"], tsvm["name"]] == ["supervised", "tsvm"]
     assert supervised["fixed"] == supervised["broken"] == 0
     assert tsvm["fixed"] - tsvm["broken"] == pytest.approx(
@@ -117,7 +120,7 @@ def test_folds_are_those_of_plain_fits():
     model = S3VM(lam=1e-2, positive_ratio=0.5).fit(X, y)
     few = np.flatnonzero(y >= 0)
     folds = safe.assign_folds(y[few])
-    wrong = np.zeros((2, *folds.shape))
+    margins = np.zeros((2, *folds.shape))
     for repeat, own in enumerate(folds):
         for fold in range(safe.N_FOLDS):
             out, inside = few[own == fold], few[own != fold]
@@ -125,10 +128,12 @@ def test_folds_are_those_of_plain_fits():
             train = np.setdiff1d(np.arange(len(y)), out)
             with_all = TSVM(lam=1e-2, tol=1e-3, positive_ratio=0.5).fit(X[train], y[train])
             for k, one in enumerate((alone, with_all)):
-                wrong[k, repeat, own == fold] = one.predict(X[out]) != y[out]
-    assert [one["fold_error"] for one in model.candidates_] == pytest.approx(
-        wrong.mean(axis=(1, 2)).tolist()
-    )
+                margins[k, repeat, own == fold] = one.decision_function(X[out]) * (2 * y[out] - 1)
+    trials = (safe.Trials(margins, safe.N_FOLDS * (1 + repeat)) for repeat in range(len(folds)))
+    wanted = safe.compare(["supervised", "tsvm"], next(one for one in trials if one.done))
+    for found, known in zip(map(dict, model.candidates_), wanted, strict=True):
+        assert found.pop("name") == known.name
+        assert found == pytest.approx({name: getattr(known, name) for name in found}, rel=1e-3)
 
 
 def test_the_same_bits_from_any_chunks(tiny_shards):
@@ -173,6 +178,19 @@ def test_more_classes_are_decided_as_one():
     model = S3VM(lam=1e-2).fit(X, np.where(np.arange(240) < 24, truth, -1))
     assert model.coef_.shape == (3, 12)
     assert accuracy_score(truth, model.predict(X)) > 0.85
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_margin_is_positive_where_the_prediction_is_right(n_classes):
+    rng = np.random.default_rng(0)
+    outputs = rng.normal(size=(50, n_classes)) if n_classes > 2 else rng.normal(size=50)
+    codes = rng.integers(0, n_classes, 50)
+    predicted = classes_of(outputs, np.arange(n_classes))
+    margins = _margins(outputs, codes)
+    assert np.array_equal(margins > 0, predicted == codes)
+    if n_classes > 2:
+        runner_up = [max(np.delete(row, code)) for row, code in zip(outputs, codes, strict=True)]
+        assert np.array_equal(margins, outputs[np.arange(50), codes] - runner_up)
 
 
 def test_a_class_of_one_label_is_no_reason_to_fail():

@@ -15,6 +15,7 @@ from dask_s3vm.methods.ratio import (
     given_ratio,
     powered,
     shares_of_labels,
+    shifted,
 )
 from dask_s3vm.problems import fold_scores
 from dask_s3vm.problems.fold_scores import LabeledRows, deal_folds, train_folds
@@ -110,7 +111,7 @@ def test_the_formula(rng):
     cov, var = np.cov(z, g, bias=True)[0, 1], g.var()
     k = min(cov / var, MOST_POWER)
     r = np.corrcoef(z, g)[0, 1] ** 2
-    k *= 1 - (1 - r) / (r * 58)
+    k *= 1 - 2 * (1 - r) / (r * (min(z.sum(), 60 - z.sum()) - 2))
     assert found.value == pytest.approx(z.mean() + k * (0.5 - g.mean()))
     spread = np.sqrt(DEPENDENCE * (z - k * g).var() * 60 / 57 * (1 / 60 + 1 / 1000))
     assert found.high - found.value == pytest.approx(stats.t.ppf(0.975, 57) * spread)
@@ -148,6 +149,38 @@ def test_labels_by_class_are_seen_through(rng):
     assert found.source == "shift"
     (labels,) = estimated(X, few, "labels")
     assert labels.value == 0.5
+
+
+@pytest.mark.parametrize(("n_classes", "usual"), [(2, 0.5), (4, 0.25)])
+def test_weak_scores_draw_the_estimate_to_the_usual_share(rng, n_classes, usual):
+    """And never past it; what a posterior of two normal densities says, of prior and draws."""
+    z = np.arange(60) % 2 == 0
+    bins = np.linspace(-2.0, 2.0, 201)
+    counts = np.exp(-0.5 * (bins - 1.0) ** 2)
+    strong, weak = (
+        shifted(
+            z, (2.0 * z - 1.0) * much + rng.normal(size=60), np.ones(60), bins, counts, n_classes
+        )
+        for much in (2.0, 0.05)
+    )
+    assert abs(weak.value - usual) < 0.1
+    assert weak.high - weak.low > 2.0 * (strong.high - strong.low)
+    # the deviation after is less than that of any shares beforehand
+    before = np.var(rng.dirichlet(np.ones(n_classes), size=20_000)[:, 0])
+    assert (weak.high - weak.low) / 3.92 < np.sqrt(before) + 0.01
+
+
+def test_labels_by_class_are_covered(rng):
+    covered = 0
+    for _ in range(40):
+        share = rng.uniform(0.1, 0.9)
+        X, y = two_clusters(rng, n=1500, share=share, distance=2.0)
+        few = np.full(len(y), -1)
+        for c in (0, 1):
+            few[np.flatnonzero(y == c)[:25]] = c
+        (found,) = estimated(X, few, "shift")
+        covered += found.low <= y[few < 0].mean() <= found.high
+    assert covered >= 34  # 38 are expected; fewer than 34 have a chance of 2 %
 
 
 def test_too_few_rows_of_a_class_leave_the_share(rng):

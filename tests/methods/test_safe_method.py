@@ -5,13 +5,29 @@ import pytest
 from scipy.stats import binomtest
 
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.methods.safe import LEAST_GAIN, N_FOLDS, Trials, assign_folds, choose, compare
+from dask_s3vm.methods.safe import (
+    LEAST_GAIN,
+    N_FOLDS,
+    OPEN,
+    WIDTH,
+    Candidate,
+    FoldTrials,
+    Trials,
+    assign_folds,
+    choose,
+    compare,
+)
 from dask_s3vm.problems.sample import draw_sample
 
 
 def trials(*wrong):
-    wrong = np.array(wrong, dtype=np.uint8)
-    return Trials(wrong, N_FOLDS, N_FOLDS)
+    """Trials in which every margin is 1 or -1."""
+    wrong = np.array(wrong)
+    return Trials(1.0 - 2.0 * wrong, N_FOLDS * wrong.shape[1])
+
+
+def candidate(gain):
+    return Candidate("any", 0.1, gain, 0.0, 0.0, 1.0)
 
 
 @pytest.mark.parametrize(("n", "repeats"), [(10, 4), (100, 3), (150, 2), (1000, 1)])
@@ -36,7 +52,7 @@ def test_rows_are_compared_one_by_one():
     assert (supervised.fixed, supervised.broken) == (0, 0)
     assert (found.fixed, found.broken) == (2.0, 0.5)
     assert found.fold_error == pytest.approx(2 / 12)
-    assert found.net == 1.5
+    assert found.gain == pytest.approx(1.5), "all margins are alike, so that whole rows count"
 
 
 @pytest.mark.parametrize(("fixed", "broken"), [(0, 0), (3, 1), (5, 0), (2, 6)])
@@ -50,21 +66,54 @@ def test_the_sign_test_is_that_of_scipy(fixed, broken):
     assert found.p_value == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize(("gain", "kept"), [(-1, 0), (0, 0), (LEAST_GAIN, 1), (3, 1)])
+def test_a_gain_is_counted_by_margins_in_units_of_each_model():
+    """Against a loop over rows."""
+    rng = np.random.default_rng(0)
+    margins = rng.normal(0.3, [[[1.0]], [[5.0]]], size=(2, 3, 20))
+    total = 0.0
+    for repeat in range(3):
+        for sign, own in zip((-1.0, 1.0), margins[:, repeat], strict=True):
+            half = WIDTH * np.sqrt(np.mean(own**2))
+            for m in own:
+                total += sign * (1.0 if m > half else 0.0 if m < -half else 0.5 + 0.5 * m / half)
+    found = Trials(margins, 3 * N_FOLDS)
+    assert found.gains == pytest.approx([0.0, total / 3])
+    scaled = Trials(margins * np.array([[[7.0]], [[0.01]]]), 3 * N_FOLDS)
+    assert scaled.gains == pytest.approx(found.gains)
+    assert not np.isnan(Trials(np.zeros((2, 1, 5)), N_FOLDS).gains).any()
+
+
+@pytest.mark.parametrize(("gain", "kept"), [(-1.0, 0), (0.9, 0), (LEAST_GAIN, 1), (3.0, 1)])
 def test_a_candidate_has_to_gain_a_row(gain, kept):
-    n = 10
-    first, other = np.zeros((1, n)), np.zeros((1, n))
-    first[0, :5] = 1
-    other[0, : 5 - int(gain)] = 1
-    assert choose(compare(["supervised", "other"], trials(first, other))) == kept
+    assert choose([candidate(0.0), candidate(gain)]) == kept
 
 
 def test_the_better_candidate_is_kept_and_the_first_of_equals():
-    first, good, better = np.ones((1, 6)), np.ones((1, 6)), np.ones((1, 6))
-    good[0, :2] = 0
-    better[0, :4] = 0
-    names = ["supervised", "a", "b", "c"]
-    assert choose(compare(names, trials(first, good, better, better))) == 2
+    assert choose([candidate(gain) for gain in (0.0, 2.0, 4.0, 4.0)]) == 2
+
+
+@pytest.mark.parametrize("gain", [-1, 0, 1, 2])
+def test_folds_are_drawn_again_while_the_gain_is_open(gain):
+    """One fold of each repeat has rows that only one of the models puts right."""
+    codes = np.arange(40) % 2
+    folds = assign_folds(codes)
+    done = []
+
+    def margins_of(out):
+        margins = np.ones((2, np.count_nonzero(out)))
+        if len(done) % N_FOLDS == 0:
+            margins[0 if gain > 0 else 1, : abs(gain)] = -1.0
+        done.append(out)
+        return margins
+
+    method = FoldTrials(folds, 2, margins_of)
+    state = method.start()
+    while not state.done:
+        state = method.advance(state)
+    assert state.n_repeats == (len(folds) if abs(gain - LEAST_GAIN) < OPEN else 1)
+    assert np.array_equal(np.sum(done, axis=0), np.full(40, state.n_repeats)), "rows are held out"
+    found = compare(["supervised", "other"], method.finish(state))[1]
+    assert found.gain == pytest.approx(gain)
 
 
 def test_a_sample_is_the_same_from_any_chunks(make_rows, as_dask, tiny_shards):
