@@ -42,6 +42,11 @@ def greedy_bytes() -> int:
     return parse_bytes(dask.config.get("s3vm.greedy-bytes"))
 
 
+def solves_at_once() -> int:
+    """Most binary problems or fits that run at the same time on the same rows."""
+    return max(1, int(dask.config.get("s3vm.solves-at-once")))
+
+
 def mapped() -> str:
     """Whether rows in memory-mapped files stay there: "auto", "always" or "never"."""
     wanted = str(dask.config.get("s3vm.mapped")).lower()

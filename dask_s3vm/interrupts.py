@@ -65,6 +65,15 @@ def check() -> None:
         raise interrupt.error()
 
 
+def call_under(interrupt: Interrupt, function: Callable[[], R]) -> R:
+    """Call a function that stops when another flag than that of this work asks for it.
+
+    For a thread that is part of a piece of work, in a context of its own.
+    """
+    _current.set(interrupt)
+    return function()
+
+
 def sleep(seconds: float) -> None:
     """As `time.sleep`, but an interrupt ends it."""
     end = time.monotonic() + seconds

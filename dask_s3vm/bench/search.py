@@ -7,10 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 from sklearn.base import clone
 
-from dask_s3vm.datasets import hide_labels
+from dask_s3vm.datasets import hide_labels, make_text
 from dask_s3vm.estimators import DAS3VM, L2SVM, QNS3VM, RLSC, S2RLSC, TSVM
 from dask_s3vm.local_cluster import local_cluster
 from dask_s3vm.model_selection import LabeledKFold, S3VMGridSearchCV
@@ -36,6 +37,11 @@ def read_pair(path: Path, pair: tuple[int, int], rows: int) -> tuple[np.ndarray,
     return X[order], (y[order] == pair[1]).astype(int)
 
 
+def text_pair(n_rows: int) -> tuple[Any, np.ndarray]:
+    """Generate rows of two classes like text."""
+    return dask.compute(*make_text(n_rows, block="scipy", random_state=0), scheduler="threads")
+
+
 def digits_like(n_rows: int, n_features: int = 256) -> tuple[np.ndarray, np.ndarray]:
     """Generate rows of two classes like images of digits: four shapes per class, which vary."""
     rng = np.random.default_rng(0)
@@ -50,7 +56,7 @@ def digits_like(n_rows: int, n_features: int = 256) -> tuple[np.ndarray, np.ndar
 
 
 def measure_search(
-    X: np.ndarray,
+    X: Any,
     y: np.ndarray,
     methods: Sequence[str],
     n_labels: int,
@@ -58,12 +64,14 @@ def measure_search(
     n_folds: int,
     workers: int,
     cold: bool,
+    in_turn: bool = False,
 ) -> list[Row]:
     """Tune lam and lam_unlabeled on a grid, naively and with shared work.
 
     Naively, a clone is fitted on a copy of the training rows for each candidate and fold, one after
     the other. The best candidate is then trained on all rows; `error_%` is its error on the
-    unlabeled rows.
+    unlabeled rows. With `in_turn`, the shared search is compared with itself without fits that run
+    at the same time.
     """
     few = hide_labels(y, n_labels, random_state=0)
     lams = 2.0 ** np.linspace(-10, 10, n_lams)
@@ -78,7 +86,12 @@ def measure_search(
                 del grid["lam_unlabeled"]
             folds = LabeledKFold(n_folds)
             _warm_up(model, X, few)
-            table.append(_timed(name, _Naive(model, grid, folds), X, y, few))
+            if in_turn:
+                search = S3VMGridSearchCV(model, grid, cv=folds, refit=False)
+                with dask.config.set({"s3vm.solves-at-once": 1}):
+                    table.append(_timed(name, search, X, y, few) | {"way": "in turn"})
+            else:
+                table.append(_timed(name, _Naive(model, grid, folds), X, y, few))
             ways = {"shared": True} | ({"shared, no seeds": False} if cold else {})
             for way, seeded in ways.items():
                 search = S3VMGridSearchCV(model, grid, cv=folds, warm_path=seeded, refit=False)
@@ -88,7 +101,7 @@ def measure_search(
     return table
 
 
-def _timed(name: str, search: Any, X: np.ndarray, y: np.ndarray, few: np.ndarray) -> Row:
+def _timed(name: str, search: Any, X: Any, y: np.ndarray, few: np.ndarray) -> Row:
     """Time a search; then train the best candidate, which is not timed."""
     began, cpu = time.perf_counter(), time.process_time()
     search.fit(X, few)
@@ -134,7 +147,7 @@ class _Naive(S3VMGridSearchCV):
         return self
 
 
-def _warm_up(model: Any, X: np.ndarray, few: np.ndarray) -> None:
+def _warm_up(model: Any, X: Any, few: np.ndarray) -> None:
     """Compile all kernels, also on the workers."""
     clone(model).fit(X, few)
     S3VMGridSearchCV(model, {"lam": [1.0, 0.5]}, cv=2, refit=False).fit(X, few)

@@ -163,6 +163,8 @@ def soak(fits: int, rows: int, as_json: bool) -> None:
 @_with_default("--folds", default=5, help="Number of folds.")
 @_with_default("--workers", default=0, help="Worker processes for the shared search; 0: threads.")
 @click.option("--cold", is_flag=True, help="Also run the shared search without seeds.")
+@click.option("--text", is_flag=True, help="Generate rows like text instead.")
+@click.option("--in-turn", is_flag=True, help="Compare with the shared search, fit after fit.")
 @json_option
 def search(
     data: Path | None,
@@ -174,15 +176,51 @@ def search(
     folds: int,
     workers: int,
     cold: bool,
+    text: bool,
+    in_turn: bool,
     as_json: bool,
 ) -> None:
     """Tune lam and lam_unlabeled with shared work and naively."""
-    from dask_s3vm.bench.search import METHODS, digits_like, measure_search, read_pair
+    from dask_s3vm.bench.search import (
+        METHODS,
+        digits_like,
+        measure_search,
+        read_pair,
+        text_pair,
+    )
 
     unknown = [name for name in method if name not in METHODS]
     if unknown:
         raise click.BadParameter(
             f"{unknown[0]!r}; there are {', '.join(METHODS)}", param_hint="--method"
         )
-    X, y = digits_like(rows) if data is None else read_pair(data, pair, rows)
-    show(measure_search(X, y, method, labels, lams, folds, workers, cold), as_json)
+    generate = text_pair if text else digits_like
+    X, y = generate(rows) if data is None else read_pair(data, pair, rows)
+    show(measure_search(X, y, method, labels, lams, folds, workers, cold, in_turn), as_json)
+
+
+@bench.command()
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="An .npz file with counts of words: data, indices, indptr, shape and y [default: "
+    "generated text of 20 classes].",
+)
+@_with_default("--rows", default=20_000, help="Number of rows that are generated.")
+@_with_default("--labels", default=1_000, help="Number of labeled rows, for TSVM.")
+@_with_default("--lam", type=float, multiple=True, default=(1e-4, 1e-5), help="lam; repeatable.")
+@_with_default("--workers", default=0, help="Worker processes; 0: threads.")
+@json_option
+def many(
+    data: Path | None,
+    rows: int,
+    labels: int,
+    lam: tuple[float, ...],
+    workers: int,
+    as_json: bool,
+) -> None:
+    """Train many classes at once and in turn, beside liblinear and one class."""
+    from dask_s3vm.bench.many import measure_classes, read_counts, text_of_classes
+
+    X, y = text_of_classes(rows, 20) if data is None else read_counts(data)
+    show(measure_classes(X, y, labels, lam, workers), as_json)

@@ -28,16 +28,23 @@ Call = tuple[Operation, tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Uses:
-    """Names of the row state that a call sets, changes and reads."""
+    """Names of the row state that a call sets, changes and reads.
+
+    forgets : row state whose names begin with this is dropped.
+    calls : (operation, arguments, uses) of each, for a call that consists of several.
+    """
 
     sets: str | None = None
     changes: str | None = None
     reads: tuple[str, ...] = ()
+    forgets: str | None = None
+    calls: "tuple[tuple[Operation, tuple[Any, ...], Uses], ...]" = ()
 
     @property
     def needs(self) -> tuple[str, ...]:
         """Row state that must exist before the call."""
-        return self.reads if self.changes is None else (*self.reads, self.changes)
+        own = self.reads if self.changes is None else (*self.reads, self.changes)
+        return (*own, *(name for _, _, uses in self.calls for name in uses.needs))
 
 
 #: Bytes of arguments that a recipe may hold before a copy of the row state replaces it.
@@ -135,6 +142,12 @@ class Recipes:
             recipe.calls.append((op, args))
             recipe.nbytes += sum(getattr(arg, "nbytes", 0) for arg in args)
             recipe.reads = tuple(dict.fromkeys(recipe.reads + uses.reads))
+        elif uses.forgets is not None:
+            for name in [name for name in self._by_name if name.startswith(uses.forgets)]:
+                del self._by_name[name]
+                self._missing.pop(name, None)
+        for call in uses.calls:
+            self.note(*call)
 
     def put(
         self, name: str, op: Operation, args: tuple[Any, ...], reads: tuple[str, ...] = ()

@@ -227,9 +227,11 @@ def _joined(
 
 
 def _arrays_in(value: Any) -> Iterator[np.ndarray]:
-    """Yield all arrays in nested tuples and lists."""
+    """Yield all arrays in nested tuples and lists, and in the row state of lanes."""
     if isinstance(value, np.ndarray):
         yield value
+    elif isinstance(value, Shard):
+        yield from _arrays_in([value.weights, *value.state.values()])
     elif isinstance(value, (list, tuple)):
         for part in value:
             yield from _arrays_in(part)

@@ -8,7 +8,7 @@ workers. A group sums the subtrees of which it holds all shards; the client adds
 
 import itertools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,16 @@ def _family(node: Node, top: Node) -> tuple[Node, Node]:
         if node == right:
             return (lo, hi), left
         lo, hi = left if node[1] <= middle else right
+
+
+def sum_in_turn(node: Node, part_of: Callable[[int], Parts]) -> Parts:
+    """Sum a node in this thread alone: `part_of` returns the result of a shard."""
+    lo, hi = node
+    if hi - lo == 1:
+        return part_of(lo)
+    middle = (lo + hi) // 2
+    left = sum_in_turn((lo, middle), part_of)
+    return add(left, sum_in_turn((middle, hi), part_of))
 
 
 def sum_nodes(nodes: Iterable[tuple[Node, Parts]], n: int) -> Parts:

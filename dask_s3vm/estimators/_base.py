@@ -14,7 +14,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from dask_s3vm.estimators._fit_rows import FitRows, Found, place_rows, positives_of
+from dask_s3vm.engine.lanes import run_together
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.estimators._fit_rows import FitRows, Found, Problem, place_rows, positives_of
 from dask_s3vm.estimators._linear import LinearClassifier
 from dask_s3vm.estimators._ratio import positive_ratios
 from dask_s3vm.estimators._record import check_resumable, recorded
@@ -42,13 +44,14 @@ from dask_s3vm.methods.base import (
 )
 from dask_s3vm.methods.ratio import RatioEstimate
 from dask_s3vm.methods.run import HistoryRow
+from dask_s3vm.methods.side_by_side import records_of
 from dask_s3vm.parameters.methods import MethodParameters
 
 #: What fits for smaller and smaller lam hand on, by the positive class; see `methods.base`.
 Seeds = dict[int, Any]
 
-#: Solves one binary problem: (model number, problem number, task, start, name, about).
-Solver = Callable[[int, int, BinaryTask, Start, str, HistoryRow], Any]
+#: Solves one binary problem for one model.
+Solver = Callable[[FitRows, Problem], Any]
 
 
 class LinearS3VM(MethodParameters, LinearClassifier):
@@ -68,6 +71,8 @@ class LinearS3VM(MethodParameters, LinearClassifier):
     _counted = "Newton steps"
     #: type of the solution of a binary problem
     _solution: ClassVar[Any] = BinarySolution
+    #: whether several binary problems can be solved at once, each with row state of its own
+    _in_lanes = True
 
     @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -105,12 +110,13 @@ class LinearS3VM(MethodParameters, LinearClassifier):
         raise NotImplementedError
 
     def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
-        """Prepare what the binary problems share, and return what solves one of them."""
+        """Prepare what the binary problems share, and return what solves one of them.
 
-        def solve(
-            place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
-        ) -> Any:
-            return models[place]._solve(rows, task, start, name, about)
+        If they share row state, `_in_lanes` is False.
+        """
+
+        def solve(rows: FitRows, one: Problem) -> Any:
+            return models[one.place]._solve(rows, one.task, one.start, one.name, one.about)
 
         return solve
 
@@ -142,31 +148,56 @@ class LinearS3VM(MethodParameters, LinearClassifier):
         ]
 
     def _train(self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None) -> list[list[Any]]:
-        """Solve every binary problem for every model, each from the seed of the one before."""
+        """Solve every binary problem for every model, each from the seed of the one before.
+
+        Several problems are solved at once where they share no row state.
+        """
         solve = self._solver(rows, models)
-        found: list[list[Any]] = [[] for _ in models]
-        for number, task in enumerate(self._tasks(rows)):
-            seed = None if seeds is None else seeds.get(task.positive)
-            for place, model in enumerate(models):
-                start = Start(rows.start_of(number), seed, seeds is not None)
-                name = f"class {task.positive}, model {place}"
-                about: HistoryRow = {"class": task.positive}
-                if "lam" in self.facts.columns:
-                    about["lam"] = float(getattr(model, "lam_", model.lam))
-                solution = rows.record.once(
-                    name, self._solution, partial(solve, place, number, task, start, name, about)
-                )
-                seed = solution.seed
-                found[place].append(solution)
-            if seeds is not None:
-                seeds[task.positive] = seed
-        if rows.supervised or not rows.ratios:
-            return found
         tasks = self._tasks(rows)
-        return [
-            [self._balanced(rows, *pair) for pair in zip(tasks, solved, strict=True)]
-            for solved in found
-        ]
+        if len(tasks) > 1 and self._in_lanes:
+            with records_of(rows.record, "classes", len(tasks)) as records:
+
+                def work(number: int, engine: Engine) -> list[Any]:
+                    own = replace(rows, engine=engine, record=records[number])
+                    return self._train_class(solve, number, tasks[number], models, seeds, own)
+
+                works = [partial(work, number) for number in range(len(tasks))]
+                by_class = run_together(rows.engine, works)
+        else:
+            by_class = [
+                self._train_class(solve, number, task, models, seeds, rows)
+                for number, task in enumerate(tasks)
+            ]
+        return [list(solved) for solved in zip(*by_class, strict=True)]
+
+    def _train_class(
+        self,
+        solve: Solver,
+        number: int,
+        task: BinaryTask,
+        models: Sequence[Any],
+        seeds: Seeds | None,
+        rows: FitRows,
+    ) -> list[Any]:
+        """Solve one binary problem for every model."""
+        seed = None if seeds is None else seeds.get(task.positive)
+        found: list[Any] = []
+        about: HistoryRow = {"class": task.positive}
+        for place, model in enumerate(models):
+            start = Start(rows.start_of(number), seed, seeds is not None)
+            name = f"class {task.positive}, model {place}"
+            if "lam" in self.facts.columns:
+                about = {**about, "lam": float(getattr(model, "lam_", model.lam))}
+            problem = Problem(place, number, task, start, name, about)
+            solution = rows.record.once(name, self._solution, partial(solve, rows, problem))
+            seed = solution.seed
+            if rows.ratios and not rows.supervised:
+                solution = self._balanced(rows, task, solution)
+            found.append(solution)
+        if seeds is not None:
+            seeds[task.positive] = seed
+        rows.record.ended(about)
+        return found
 
     def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
         """Move the bias where `balance` asks for it, else warn of predictions far from the ratio.
@@ -291,7 +322,9 @@ class LinearS3VM(MethodParameters, LinearClassifier):
         with recorded(self, engine, about, len(positives), rounds_before) as record:
             ratios: list[RatioEstimate] = []
             if hasattr(self, "positive_ratio"):
-                ratios = positive_ratios(self, record, engine, classes, totals, positives)
+                ratios = positive_ratios(
+                    self, record, engine, classes, totals, positives, placed.ratios
+                )
             yield FitRows(
                 engine, classes, totals, costs, ratios, supervised, weighted, start,
                 placed.block_rows, placed.rows, record,

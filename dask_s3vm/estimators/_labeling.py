@@ -9,9 +9,9 @@ import numpy as np
 from dask_s3vm import _config
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.estimators._base import Solver, one_or_all
-from dask_s3vm.estimators._fit_rows import FitRows
+from dask_s3vm.estimators._fit_rows import FitRows, Problem
 from dask_s3vm.estimators._safe import GuardedS3VM
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start, one_weight
+from dask_s3vm.methods.base import BinarySolution, BinaryTask, one_weight
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.labeling import (
     FoundLabels,
@@ -59,38 +59,30 @@ class LabelingS3VM(LabelingParameters, GuardedS3VM):
         return self.C * rows.totals.weights.sum() * rows.costs
 
     def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
-        record, engine = rows.record, rows.engine
         if rows.supervised:
-            return self._supervised_solver(rows)
-        weight = one_weight(engine, type(self).__name__)
+            return self._solve_supervised
+        weight = one_weight(rows.engine, type(self).__name__)
         cost = self._unlabeled_cost(rows)
 
-        def solve(
-            place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
-        ) -> Any:
-            search = self._search(engine, task, cost * weight)
-            found: FoundLabels = record.run(f"{name}/labels", search, about)
-            svm = train_on_found(record, name, about, engine, task, self, found, cost)
+        def solve(rows: FitRows, one: Problem) -> Any:
+            record, engine = rows.record, rows.engine
+            search = self._search(engine, one.task, cost * weight)
+            found: FoundLabels = record.run(f"{one.name}/labels", search, one.about)
+            svm = train_on_found(record, one.name, one.about, engine, one.task, self, found, cost)
             return self._solution(
                 svm.w, found.objective, svm.termination, found, n_iter=found.n_iter
             )
 
         return solve
 
-    def _supervised_solver(self, rows: FitRows) -> Solver:
+    def _solve_supervised(self, rows: FitRows, one: Problem) -> BinarySolution:
         """Train the SVM on the labeled rows alone."""
-
-        def solve(
-            place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
-        ) -> BinarySolution:
-            doubled = BinaryTask(task.positive, 2 * task.costs)
-            svm = train_l2svm(
-                rows.record, f"{name}/newton", about, rows.engine, doubled, start, lam=1.0,
-                fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter,
-            )  # fmt: skip
-            return self._solution(svm.w, svm.objective, svm.termination, None, n_iter=svm.n_iter)
-
-        return solve
+        doubled = BinaryTask(one.task.positive, 2 * one.task.costs)
+        svm = train_l2svm(
+            rows.record, f"{one.name}/newton", one.about, rows.engine, doubled, one.start, lam=1.0,
+            fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter,
+        )  # fmt: skip
+        return self._solution(svm.w, svm.objective, svm.termination, None, n_iter=svm.n_iter)
 
     def _unlabeled_cost(self, rows: FitRows) -> float:
         """C*: the one given, or a part of C l / u."""

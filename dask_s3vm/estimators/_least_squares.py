@@ -10,14 +10,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dask_s3vm.estimators._base import LinearS3VM, Seeds, Solver, fit_path
-from dask_s3vm.estimators._fit_rows import FitRows
+from dask_s3vm.estimators._fit_rows import FitRows, Problem
 from dask_s3vm.estimators._linear import LinearModel
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import KernelMap, fit_kernel_map
 from dask_s3vm.features.landmarks import narrow_rows
 from dask_s3vm.interrupts import interruptible
-from dask_s3vm.methods.base import BinaryTask, Start
+from dask_s3vm.methods.base import BinaryTask
 from dask_s3vm.methods.projected import Projection, reduce_all
 from dask_s3vm.methods.restarts import SearchSettings
 from dask_s3vm.methods.rlsc import ChosenLam, RLSCModel, RLSCTraining, choose_lam
@@ -56,6 +56,8 @@ class LeastSquaresModel(LeastSquaresKernel, LinearModel):
     rows. If it has more of both, as large text has, landmarks are chosen as with other kernels:
     `n_components` rows. In all cases `coef_` is over the columns of X.
     """
+
+    _in_lanes = False  # one decomposition, and reduced rows in the shards, serve all classes
 
     def _fit_kernel_map(self, X: Any) -> KernelMap | None:
         if not self._is_linear:
@@ -362,14 +364,19 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
         )
         projected = Projected(reduced, self.dtype)
 
-        def solve(
-            place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
-        ) -> LabeledSolution:
-            window = self._window(task)
+        def solve(rows: FitRows, one: Problem) -> LabeledSolution:
+            window = self._window(one.task)
             search = LabelSearch(
-                reduced, models[place].lam_, totals.n_unlabeled, self.sharded, self.dtype, projected
+                reduced,
+                models[one.place].lam_,
+                totals.n_unlabeled,
+                self.sharded,
+                self.dtype,
+                projected,
             )
-            return search.run(rows.record, name, about, number, window, settings, start)
+            return search.run(
+                rows.record, one.name, one.about, one.number, window, settings, one.start
+            )
 
         return solve
 

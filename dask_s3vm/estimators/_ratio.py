@@ -26,18 +26,23 @@ def positive_ratios(
     classes: np.ndarray,
     totals: ClassTotals,
     positives: list[int],
+    known: dict[str, RatioEstimates] | None = None,
 ) -> list[RatioEstimate]:
     """Share of positive rows among the unlabeled, for each binary problem.
 
-    Those given, or estimates, with a warning where labels are too few to tell.
+    Those given, or estimates, with a warning where labels are too few to tell. `known` are
+    estimates that other fits on the same rows have made, and gets this one.
     """
     given = estimator.positive_ratio
     if not isinstance(given, str):
         shares = given_shares(given, classes)
         return [given_ratio(shares[positive], totals.n_unlabeled) for positive in positives]
-    record.tell({}, "estimating the ratio of the classes")
-    compute = partial(estimate_ratios, engine, totals, positives, given)
-    estimates = record.once("ratio", RatioEstimates, compute).estimates
+    known = {} if known is None else known
+    if given not in known:
+        record.tell({}, "estimating the ratio of the classes")
+        compute = partial(estimate_ratios, engine, totals, positives, given)
+        known[given] = record.once("ratio", RatioEstimates, compute)
+    estimates = known[given].estimates
     if len(estimates) == 1 and totals.n_unlabeled:
         _warn_of_guess(estimator, estimates[0], int(totals.counts.sum()))
     return estimates

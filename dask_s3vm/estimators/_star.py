@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from dask_s3vm.estimators._base import Solver, check_steps, one_or_all
-from dask_s3vm.estimators._fit_rows import FitRows
+from dask_s3vm.estimators._fit_rows import FitRows, Problem
 from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._rows import PlacedRows, as_array
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.kernel_columns import KernelColumns, all_rows, block_rows, kernel_columns
-from dask_s3vm.methods.base import BinaryTask, ClassTotals, Start, balanced_weights
+from dask_s3vm.methods.base import BinaryTask, ClassTotals, balanced_weights
 from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.methods.star import (
     DualProblems,
@@ -126,6 +126,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
 
     _counted = "rounds or steps of one training"
     _solution = StarSolution
+    _in_lanes = False  # outputs that all classes need are in the shards
 
     def _is_supervised(self, totals: ClassTotals) -> bool:
         super()._is_supervised(totals)  # warns
@@ -140,14 +141,12 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
                 engine, lambda numbers: columns(numbers) + one, columns.diagonal() + one
             )
 
-        def solve(
-            place: int, number: int, task: BinaryTask, start: Start, name: str, about: HistoryRow
-        ) -> StarSolution:
-            costs = class_costs(self.C, task.ratio, self.weighting)
-            wanted = self._wanted(task) if self._is_balanced(task) else None
-            problem = problems.of_class(task.positive, costs)
+        def solve(rows: FitRows, one: Problem) -> StarSolution:
+            costs = class_costs(self.C, one.task.ratio, self.weighting)
+            wanted = self._wanted(one.task) if self._is_balanced(one.task) else None
+            problem = problems.of_class(one.task.positive, costs)
             training = SelfTraining(problem, costs, self, wanted, rows.supervised)
-            return rows.record.run(f"{name}/stages", training, about)
+            return rows.record.run(f"{one.name}/stages", training, one.about)
 
         return solve
 

@@ -123,18 +123,22 @@ def _dot_csr(X: Any, i: Any, pair: Any, bias: Any) -> Any:
 def _dot_dense(X: Any, i: Any, pair: Any, bias: Any) -> Any:
     row, v = X[i], pair[0]
     n = row.size
-    # eight sums, so that the compiler keeps them in vector registers
-    lanes = np.zeros(8)
+    # eight sums by name: an array of them would be allocated, and stored to, for every row
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
     for block in range(n // 8):
         k = 8 * block
-        for lane in range(8):
-            lanes[lane] += row[k + lane] * v[k + lane]
+        s0 += row[k] * v[k]
+        s1 += row[k + 1] * v[k + 1]
+        s2 += row[k + 2] * v[k + 2]
+        s3 += row[k + 3] * v[k + 3]
+        s4 += row[k + 4] * v[k + 4]
+        s5 += row[k + 5] * v[k + 5]
+        s6 += row[k + 6] * v[k + 6]
+        s7 += row[k + 7] * v[k + 7]
     s = 0.0
     for k in range(8 * (n // 8), n):
         s += row[k] * v[k]
-    low = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
-    high = (lanes[4] + lanes[5]) + (lanes[6] + lanes[7])
-    return (low + high) + s + bias * v[n]
+    return (((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))) + s + bias * v[n]
 
 
 def _add_csr(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:

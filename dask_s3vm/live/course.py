@@ -37,6 +37,7 @@ class Course:
     ) -> None:
         self._rounds = rounds
         self._n_problems = max(1, n_problems)
+        self._done: dict[int, float] = {}  # by number of the problem
         self._problems: list[Any] = []
         self._clock = clock
         self._pace = Pace()
@@ -67,12 +68,19 @@ class Course:
         with self._lock:
             if self._n_problems > 1 and about:
                 number = self._number(about)
-                what = f"problem {number + 1} of {self._n_problems}, {what}"
-                done = None if done is None else (number + done) / self._n_problems
-            if what != self._what:
+                done = self._part_done(number, done)
+                what = what and f"problem {number + 1} of {self._n_problems}, {what}"
+            if what and what != self._what:
                 self._switches = 0
-            self._what = what
+                self._what = what
             self._pace.passed(self._clock(), done)
+
+    def _part_done(self, number: int, done: float | None) -> float | None:
+        """Return the part of all problems that is done, of which several may be under way."""
+        if done is None:
+            return None
+        self._done[number] = done
+        return sum(self._done.values()) / self._n_problems
 
     def add_row(self, row: HistoryRow) -> None:
         """Take in a row of the history."""

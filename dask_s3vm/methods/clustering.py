@@ -79,6 +79,7 @@ def _split(
     found = LabelSearch(rows, parameters.lam, n_members, parameters.sharded, parameters.dtype).run(
         record, f"split {number}", {"split": number}, 0, _window(n_members, parameters), own
     )
+    record.ended({"split": number})
     positive = label_array(engine, found, others=False).astype(bool)
     w = engine.layout.to_external(found.w)
     if positive[int(members.argmax())]:

@@ -214,6 +214,9 @@ class Record:
     def add(self, row: HistoryRow) -> None:
         """Add a row to the history."""
         self.history.append(row)
+        self._announce(row)
+
+    def _announce(self, row: HistoryRow) -> None:
         for callback in self.callbacks:
             callback(row)
 
@@ -267,6 +270,11 @@ class Record:
         self._keep(name, Saved(result, True, 0, first_row))
         return result
 
+    def ended(self, about: HistoryRow) -> None:
+        """Tell the line of progress that the problem which rows are about is solved."""
+        if self._progress is not None:
+            self._progress(about, "", 1.0)
+
     def tell(self, about: HistoryRow, what: str, done: float | None = None) -> None:
         """Say what the fit does next, and the fraction that is done, where that is known."""
         if self._progress is not None and what:
@@ -286,8 +294,13 @@ class Record:
             for key, value in self._checkpoint.last.states.items()
             if not (saved.done and key.startswith(f"{name}/"))
         }
-        snapshot = Snapshot({**states, name: saved}, list(self.history), self.rounds)
+        marks, history = self._so_far()
+        snapshot = Snapshot({**states, name: saved, **marks}, history, self.rounds)
         self._checkpoint.save(snapshot, began)
+
+    def _so_far(self) -> tuple[dict[str, Saved], list[HistoryRow]]:
+        """What a snapshot has beside the states of methods: other states, and all rows."""
+        return {}, list(self.history)
 
 
 class RecordPart(Record):
@@ -301,27 +314,31 @@ class RecordPart(Record):
     """
 
     def __init__(self, whole: Record, name: str, about: HistoryRow | None = None) -> None:
-        self._whole = whole
-        self._name = name
-        self._about = about or {}
+        self.whole = whole
+        self.name = name
+        self.about = about or {}
         self.history = whole.history
 
     @property
     def rounds(self) -> int:
         """Rounds of the whole fit."""
-        return self._whole.rounds
+        return self.whole.rounds
 
     def add(self, row: HistoryRow) -> None:
         """Add a row to the history."""
-        self._whole.add({**self._about, **row})
+        self.whole.add({**self.about, **row})
 
     def run(self, name: str, method: Method[S, R], about: HistoryRow | None = None) -> R:
         """See `Record.run`."""
-        return self._whole.run(f"{self._name}/{name}", method, {**self._about, **(about or {})})
+        return self.whole.run(f"{self.name}/{name}", method, {**self.about, **(about or {})})
 
     def once(self, name: str, kind: type[R], compute: Callable[[], R]) -> R:
         """See `Record.once`."""
-        return self._whole.once(f"{self._name}/{name}", kind, compute)
+        return self.whole.once(f"{self.name}/{name}", kind, compute)
+
+    def ended(self, about: HistoryRow) -> None:
+        """See `Record.ended`."""
+        self.whole.ended({**self.about, **about})
 
 
 class _Reporter:

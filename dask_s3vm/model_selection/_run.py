@@ -2,14 +2,15 @@
 
 The candidates of a search are divided into pieces: the candidates of one path (those that differ in
 `lam` alone) on one fold. All pieces whose rows are placed alike share the placed rows. Small rows
-are sent to every worker, and pieces run side by side; large rows stay in their shards, and pieces
-run one after the other, each on all workers.
+are sent to every worker, and pieces run side by side; large rows stay in their shards, and several
+pieces run at once on all workers, with shared rounds.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from sklearn.base import clone
 
 from dask_s3vm import _config
 from dask_s3vm.engine.computing import run_pool
+from dask_s3vm.engine.lanes import run_together
+from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import hold_out
 from dask_s3vm.estimators._base import LinearS3VM
 from dask_s3vm.estimators._paths import (
@@ -108,6 +111,8 @@ class Shared:
         The placed rows, without their engine; for estimators of other packages, (X, y).
     held : SharedRows or None
         The rows of the engine, if they are in this process.
+    ratios : dict
+        Shares of the classes that fits have estimated, by fold: they do not depend on candidates.
     """
 
     models: dict[int, Any]
@@ -118,6 +123,7 @@ class Shared:
     scoring: Scoring
     seeded: bool
     catch: bool
+    ratios: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def on_test_rows(self, fold: Fold) -> tuple[Any, np.ndarray]:
         """Return the rows and labels to score a fold on."""
@@ -166,7 +172,7 @@ def _run_group(
     Rows of up to `s3vm.local-bytes` are sent to every worker, and pieces are independent tasks.
     Without a client, pieces run in threads of this process, or one after the other if the method
     runs mostly outside kernels. Larger rows stay in their shards on all workers, and pieces run on
-    them one after the other.
+    them with shared rounds.
     """
     guide = job.models[pieces[0].candidates[0]]
     if not isinstance(guide, LinearS3VM):
@@ -180,31 +186,54 @@ def _run_group(
             if held is not None and held.nbytes <= _config.local_bytes():
                 yield from _side_by_side(shared, job.folds, pieces)
                 return
-            for piece in pieces:
-                fold = job.folds[piece.fold]
-                if job.seeded and guide.facts.takes_seeds and not guide.facts.shares_path:
-                    yield from _in_turn(rows, shared, fold, piece, done, seeds_of(piece))
+            by_candidate = job.seeded and guide.facts.takes_seeds and not guide.facts.shares_path
+            at_once = _config.solves_at_once() if guide._in_lanes else 1
+            for low in range(0, len(pieces), at_once):
+                batch = pieces[low : low + at_once]
+                if by_candidate:
+                    yield from _in_turn(rows, shared, job.folds, batch, done, seeds_of)
                 else:
-                    scores = run_on(rows, shared, piece.fold, fold, piece.candidates)
-                    yield Result(piece, scores)
+                    yield from _at_once(rows, shared, job.folds, batch)
+
+
+def _at_once(
+    rows: PlacedRows, shared: Shared, folds: list[Fold], pieces: list[Piece]
+) -> Iterator[Result]:
+    """Run pieces at the same time, each with row state of its own."""
+
+    def work(piece: Piece, engine: Engine) -> list[Score]:
+        fold = folds[piece.fold]
+        return run_on(replace(rows, engine=engine), shared, piece.fold, fold, piece.candidates)
+
+    found = run_together(rows.engine, [partial(work, piece) for piece in pieces])
+    yield from map(Result, pieces, found)
 
 
 def _in_turn(
     rows: PlacedRows,
     shared: Shared,
-    fold: Fold,
-    piece: Piece,
+    folds: list[Fold],
+    pieces: list[Piece],
     done: set[tuple[int, int]],
-    seeds: Seeds | None,
+    seeds_of: Callable[[Piece], Seeds | None],
 ) -> Iterator[Result]:
-    """Run a path candidate by candidate: on many rows the scores of each are worth saving."""
-    left = piece.candidates
-    if seeds is not None:
-        left = tuple(one for one in left if (one, piece.fold) not in done)
-    seeds = seeds or {}
-    for candidate in left:
-        scores = run_one(rows, shared, piece.fold, fold, candidate, seeds)
-        yield Result(piece, scores, seeds)
+    """Run paths candidate by candidate: on many rows the scores of each are worth saving."""
+    seeds: dict[Piece, Seeds] = {}
+    left: dict[Piece, list[int]] = {}
+    for piece in pieces:
+        saved = seeds_of(piece)
+        seeds[piece] = saved or {}
+        again = saved is None
+        left[piece] = [one for one in piece.candidates if again or (one, piece.fold) not in done]
+
+    def work(piece: Piece, engine: Engine) -> list[Score]:
+        own, fold = replace(rows, engine=engine), folds[piece.fold]
+        return run_one(own, shared, piece.fold, fold, left[piece].pop(0), seeds[piece])
+
+    while under_way := [piece for piece in pieces if left[piece]]:
+        found = run_together(rows.engine, [partial(work, piece) for piece in under_way])
+        for piece, scores in zip(under_way, found, strict=True):
+            yield Result(piece, scores, seeds[piece])
 
 
 def _run_foreign(job: Job, pieces: list[Piece]) -> Iterator[Result]:
@@ -284,7 +313,7 @@ def run_on(
     rows: PlacedRows, shared: Shared, number: int, fold: Fold, candidates: Sequence[int]
 ) -> list[Score]:
     """Run a piece on the rows of an engine; held-out rows get weight 0."""
-    _hold_out(rows, fold)
+    rows = _held_out(rows, shared, number, fold)
     models = [clone(shared.models[candidate]) for candidate in candidates]
 
     def fit() -> None:
@@ -300,7 +329,7 @@ def run_one(
     rows: PlacedRows, shared: Shared, number: int, fold: Fold, candidate: int, seeds: Seeds
 ) -> list[Score]:
     """Run one candidate of a path from the seeds of the previous one; updates the seeds."""
-    _hold_out(rows, fold)
+    rows = _held_out(rows, shared, number, fold)
     model = clone(shared.models[candidate])
     fit = lambda: fit_path([model], rows, None, seeds=seeds)  # noqa: E731
     return _fit_and_score(fit, [model], shared, number, fold, [candidate])
@@ -346,9 +375,11 @@ def _fit_and_score(
     return found
 
 
-def _hold_out(rows: PlacedRows, fold: Fold) -> None:
+def _held_out(rows: PlacedRows, shared: Shared, number: int, fold: Fold) -> PlacedRows:
+    """Give the rows that a fold holds out weight 0; return what its fits are given."""
     rows.engine.forget()
     rows.engine.each(hold_out, fold.held_out)
+    return replace(rows, ratios=shared.ratios.setdefault(number, {}))
 
 
 def _rows(X: Any, numbers: np.ndarray) -> Any:

@@ -349,7 +349,7 @@ class ReportParameters:
 
     callbacks: Callbacks = parameter(
         "callable, sequence of callables or None",
-        "Called with every row of `history_` as it comes.",
+        "Called with every row of `history_` as it comes; rows of several classes may alternate.",
         [callable, list, tuple, None],
         default=None,
     )

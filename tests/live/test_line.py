@@ -6,6 +6,7 @@ import pty
 import threading
 import types
 
+import dask
 import numpy as np
 import pytest
 
@@ -252,17 +253,34 @@ def test_binary_problems_are_numbered_as_they_turn_up():
         clock.now = 20.0 * number
         progress.at({key: 7 * number}, "stage 2 of 4", 0.5)
         progress.add_row({"objective": 1.0})
+        progress.at({key: 7 * number}, "", 1.0)
     assert [line.split("  ")[1] for line in stream.getvalue().splitlines()] == [
         f"problem {number} of 3, stage 2 of 4" for number in (1, 2, 3)
     ]
-    assert progress._pace._passed == [(0.0, 0.5 / 3), (20.0, 1.5 / 3), (40.0, 2.5 / 3)]
+    assert [part for _, part in progress._pace._passed] == [k / 6 for k in range(1, 7)]
+
+
+def test_problems_that_are_under_way_at_once_count_by_their_parts():
+    clock = Clock()
+    progress = Progress(None, 2, io.StringIO(), clock)
+    for number, done in ((1, 0.5), (0, 0.25), (1, None), (0, 0.5), (1, 1.0), (0, 1.0)):
+        clock.now += 1.0
+        progress.at({"class": number}, "stage 2 of 4", done)
+    assert [part for _, part in progress._pace._passed] == [0.25, 0.375, 0.5, 0.75, 1.0]
+
+
+@pytest.fixture
+def one_thread():
+    """Problems are solved one after the other."""
+    with dask.config.set({"s3vm.threads": 1}):
+        yield
 
 
 EVERY = [L2SVM, TSVM, DAS3VM, QNS3VM, RLSC, S2RLSC, STARSVM, QPS3VM, SubmodularS3VM]
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
-def test_every_method_has_its_words(kind, rows, capfd):
+def test_every_method_has_its_words(kind, rows, capfd, one_thread):
     X, y = rows
     model = kind(verbose=True)
     if kind is not RLSC and kind is not L2SVM:
@@ -297,7 +315,7 @@ def test_what_is_done_only_grows(kind, rows, monkeypatch):
     assert 0.67 < done[-1] <= 1
 
 
-def test_a_resumed_fit_goes_on_counting(rows, tmp_path, capfd):
+def test_a_resumed_fit_goes_on_counting(rows, tmp_path, capfd, one_thread):
     def stop(row):
         if row["class"] == 2:
             raise KeyboardInterrupt

@@ -1,9 +1,11 @@
 """The measurement of a search: what it counts, on a small case."""
 
 import numpy as np
+import scipy.sparse as sp
 from click.testing import CliRunner
 
-from dask_s3vm.bench.search import digits_like, measure_search, read_pair
+from dask_s3vm.bench.many import measure_classes, read_counts, text_of_classes
+from dask_s3vm.bench.search import digits_like, measure_search, read_pair, text_pair
 from dask_s3vm.cli import main
 
 
@@ -54,3 +56,32 @@ def test_the_command(monkeypatch):
     wrong = CliRunner().invoke(main, ["bench", "search", "--method", "oracle"])
     assert wrong.exit_code == 2
     assert "there are s2rlsc" in wrong.output
+
+
+def test_a_search_is_compared_with_itself_fit_after_fit():
+    X, y = text_pair(300)
+    rows = measure_search(X, y, ["tsvm"], 40, 2, 2, 0, False, in_turn=True)
+    assert [row["way"] for row in rows] == ["in turn", "shared"]
+    assert rows[0]["mean_score"] == rows[1]["mean_score"]
+    assert rows[1]["times_less"] == rows[0]["seconds"] / rows[1]["seconds"]
+
+
+def test_many_classes_are_measured(tmp_path):
+    X, y = text_of_classes(400, 3)
+    assert np.array_equal(np.unique(y), np.arange(3))
+    rows = measure_classes(X, y, 100, (1e-2,), 0)
+    assert [row["other"] for row in rows] == ["liblinear", "one class"]
+    for row in rows:
+        assert row["times_faster"] == row["in_turn_s"] / row["seconds"]
+        assert row["of_other"] == row["seconds"] / row["other_s"]
+        assert row["rounds"] == row["rounds_in_turn"]  # threads share no rounds
+
+
+def test_counts_of_words_are_weighed(tmp_path):
+    counts = sp.csr_matrix(np.array([[2, 0, 1], [0, 3, 1]]))
+    parts = {"data": counts.data, "indices": counts.indices, "indptr": counts.indptr}
+    np.savez(tmp_path / "counts.npz", shape=counts.shape, y=np.arange(2), **parts)
+    X, y = read_counts(tmp_path / "counts.npz")
+    assert np.array_equal(y, np.arange(2))
+    assert np.allclose(np.square(X.toarray()).sum(axis=1), 1.0)
+    assert X.toarray()[0, 0] > X.toarray()[0, 2] > 0.0  # rare words, and frequent in the row

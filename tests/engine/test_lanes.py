@@ -1,0 +1,177 @@
+"""Solves that share rounds have the bits that they have alone."""
+
+import threading
+
+import dask
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dask_s3vm.engine import lanes
+from dask_s3vm.engine.ingest import ingest
+from dask_s3vm.engine.lanes import run_together
+from dask_s3vm.engine.operations import operation
+from dask_s3vm.engine.shard import hold_out
+from dask_s3vm.interrupts import Interrupt, Work
+from dask_s3vm.problems.hinge import L2SVMProblem
+from dask_s3vm.solvers.newton import finite_newton
+
+pytestmark = pytest.mark.usefixtures("tiny_shards")
+
+
+@pytest.fixture
+def rows(rng):
+    y = np.arange(400) % 5
+    return rng.normal(size=(400, 6)) + np.eye(6)[y], y
+
+
+def solve(positive, lam, engine):
+    """Weights of an l2-SVM with every ninth row held out."""
+    engine.forget()
+    engine.each(hold_out, np.arange(positive, 400, 9))
+    problem = L2SVMProblem(engine, lam, positive, np.ones(5))
+    w = np.zeros(engine.layout.n_features + 1)
+    return finite_newton(problem, problem.evaluate(w), 1e-9, 50).point.w.tobytes()
+
+
+def works_of(solves):
+    return [lambda engine, one=one: solve(*one, engine) for one in solves]
+
+
+SOLVES = [(positive, lam) for positive in range(5) for lam in (1e-1, 1e-4)]
+
+
+@pytest.fixture
+def alone(rows):
+    with dask.config.set({"s3vm.threads": 1}):
+        engine = ingest(*rows).place(np.arange(5))
+        return [work(engine) for work in works_of(SOLVES)]
+
+
+def lane_threads():
+    return [one for one in threading.enumerate() if one.name == "s3vm-lane"]
+
+
+@pytest.mark.parametrize("most", [2, 3, 32])
+def test_lanes_give_the_same_bits_in_fewer_rounds(rows, alone, losses, most):
+    cluster = losses(*rows)
+    engine = cluster.engine()
+    with dask.config.set({"s3vm.solves-at-once": most}):
+        assert run_together(engine, works_of(SOLVES)) == alone
+    rounds = engine.rounds
+    assert not any(shard.state for group in cluster.actors.values() for shard in group.shards)
+    again = losses(*rows).engine()
+    for work in works_of(SOLVES):
+        work(again)
+    assert rounds < again.rounds / (0.6 * min(most, len(SOLVES)))
+    assert not lane_threads()
+
+
+def test_rows_lost_at_any_round_are_restored_for_every_lane(rows, alone, losses):
+    chosen = SOLVES[:4]
+    cluster = losses(*rows)
+    cluster.engine()
+    engine = cluster.engine()
+    assert run_together(engine, works_of(chosen)) == alone[:4]
+    n_calls = cluster.calls
+    for at in range(1, n_calls + 1):
+        engine = cluster.engine(at)
+        assert run_together(engine, works_of(chosen)) == alone[:4], at
+        assert engine.losses == 1
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
+def test_an_error_of_one_solve_ends_all(rows, losses, error):
+    closed = []
+
+    def failing(engine):
+        solve(0, 1e-1, engine)
+        raise error
+
+    def endless(engine):
+        try:
+            while True:
+                engine.sum(count_rows)
+        finally:
+            closed.append(engine)
+
+    with dask.config.set({"s3vm.threads": 3}):
+        engine = losses(*rows).engine()
+        with pytest.raises(type(error)):
+            run_together(engine, [endless, failing, endless])
+    assert len(closed) == 2
+    assert not lane_threads()
+    assert engine.sum(count_rows) == (400,)
+
+
+def test_an_interrupt_ends_all(rows, losses):
+    begun = threading.Event()
+
+    def endless(engine):
+        while True:
+            engine.sum(count_rows)
+            begun.set()
+
+    with dask.config.set({"s3vm.threads": 3}):
+        engine = losses(*rows).engine()
+    interrupt = Interrupt()
+    work = Work(lambda: run_together(engine, [endless] * 4), interrupt)
+    work.start()
+    assert begun.wait(60.0)
+    interrupt.ask()
+    assert work.ended(60.0)
+    with pytest.raises(KeyboardInterrupt):
+        work.result()
+    assert not lane_threads()
+
+
+def test_an_error_in_a_shard_ends_all(rows, losses):
+    with dask.config.set({"s3vm.threads": 2}):
+        engine = losses(*rows).engine()
+        with pytest.raises(ZeroDivisionError):
+            run_together(engine, [lambda lane, k=k: lane.sum(divide, k) for k in (1, 0, 2)])
+    assert not lane_threads()
+
+
+@given(lengths=st.lists(st.integers(0, 6), min_size=1, max_size=9), most=st.integers(2, 4))
+def test_lanes_of_any_lengths_keep_their_own_row_state(lengths, most):
+    """Works of different lengths, with sums and lists, in lanes that are used again."""
+    rng = np.random.default_rng(0)
+    with dask.config.set({"s3vm.threads": 1, "s3vm.shard-bytes": 512}):
+        engine = ingest(rng.normal(size=(60, 4)), np.arange(60) % 2).place(np.arange(2))
+
+    def work(number, lane):
+        lane.each(set_mark, number)
+        found = []
+        for step in range(lengths[number]):
+            found.append(lane.sum(marked, step) if step % 2 else lane.each(marked, step))
+            lane.each(raise_mark, 10)
+        return found
+
+    works = [lambda lane, number=number: work(number, lane) for number in range(len(lengths))]
+    found = lanes._Lanes(engine, works, min(most, len(works))).run()
+    assert found == [one(engine) for one in works]
+
+
+@operation(sets="mark")
+def set_mark(shard, value):
+    shard.state["mark"] = value
+
+
+@operation(changes="mark")
+def raise_mark(shard, by):
+    shard.state["mark"] += by
+
+
+@operation(reads=["mark"])
+def marked(shard, step):
+    return shard.state["mark"] + step, shard.number
+
+
+def count_rows(shard):
+    return (shard.n_rows,)
+
+
+def divide(shard, by):
+    return (shard.n_rows // by,)
