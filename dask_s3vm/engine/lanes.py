@@ -27,7 +27,7 @@ from dask_s3vm import _config, interrupts
 from dask_s3vm.engine.local import LocalEngine
 from dask_s3vm.engine.operations import ALWAYS, Operation, Uses, operation, uses_of
 from dask_s3vm.engine.plan import Layout
-from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.engine.protocol import Engine, RoundTimes
 from dask_s3vm.engine.shard import Shard, drop_state
 from dask_s3vm.engine.tree import Parts
 from dask_s3vm.kernels.rows import CSR
@@ -128,6 +128,16 @@ class Lane(Engine):
     def rounds(self) -> int:  # type: ignore[override]
         """Rounds of the engine so far, each of them for all lanes."""
         return self._engine.rounds
+
+    @property
+    def times(self) -> RoundTimes:  # type: ignore[override]
+        """Times of the rounds of all lanes."""
+        return self._engine.times
+
+    @property
+    def holdings(self) -> dict[str, int]:
+        """See `Engine.holdings`."""
+        return self._engine.holdings
 
     def sum(self, op: Operation, *args: Any) -> Parts:
         """See `Engine.sum`."""
