@@ -40,9 +40,17 @@ from dask_s3vm.methods.base import (
     is_balanced,
     n_predicted_positive,
 )
+from dask_s3vm.methods.l2svm import train_beside
 from dask_s3vm.methods.ratio import RatioEstimate
 from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.parameters.methods import MethodParameters
+
+#: supervised_part=None with balance="predictions".
+SUPERVISED_PART = 0.75
+
+#: Relative gap, and most Newton steps, of the supervised SVM in a model.
+BLEND_TOL = 1e-6
+BLEND_STEPS = 100
 
 #: What fits for smaller and smaller lam hand on, by the positive class; see `methods.base`.
 Seeds = dict[int, Any]
@@ -136,8 +144,9 @@ class LinearS3VM(MethodParameters, LinearClassifier):
         size = totals.n_unlabeled, totals.unlabeled_weight
         if not rows.ratios:
             return [BinaryTask(positive, costs, *size) for positive in rows.positives]
+        competes = len(rows.positives) > 1
         return [
-            BinaryTask(positive, costs, *size, ratio.value, ratio.interval)
+            BinaryTask(positive, costs, *size, ratio.value, ratio.interval, competes=competes)
             for positive, ratio in zip(rows.positives, rows.ratios, strict=True)
         ]
 
@@ -164,9 +173,51 @@ class LinearS3VM(MethodParameters, LinearClassifier):
             return found
         tasks = self._tasks(rows)
         return [
-            [self._balanced(rows, *pair) for pair in zip(tasks, solved, strict=True)]
-            for solved in found
+            [
+                model._settled(rows, task, solution, place)
+                for task, solution in zip(tasks, solved, strict=True)
+            ]
+            for place, (model, solved) in enumerate(zip(models, found, strict=True))
         ]
+
+    def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Any:
+        """Balance what was found, and add the supervised SVM; `place` is the number of the model.
+
+        The sum is balanced again, but not where its outputs compete with those of other classes:
+        the supervised SVM of a rare class predicts it seldom, and its largest output may be right.
+        """
+        balanced = self._balanced(rows, task, solution)
+        blend = self._blended(rows, task, balanced, place)
+        if blend is balanced or task.competes:
+            return blend
+        return self._balanced(rows, task, blend)
+
+    @property
+    def _supervised_part(self) -> float:
+        """Part of the supervised SVM in the model."""
+        given = getattr(self, "supervised_part", 0.0)
+        if given is None:
+            return SUPERVISED_PART if self.balance == "predictions" else 0.0
+        return float(given)
+
+    @property
+    def _supervised_lam(self) -> float:
+        """The lam of that SVM."""
+        return float(self.lam)
+
+    def _blended(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Any:
+        """Add the supervised SVM to what the method found. Costs: one on the labeled rows."""
+        part = self._supervised_part
+        if not part or not task.n_unlabeled:
+            return solution
+        train = partial(
+            train_beside, rows.engine, task, lam=self._supervised_lam,
+            fit_intercept=getattr(self, "fit_intercept", self.balance == "predictions"),
+            tol=BLEND_TOL, max_iter=BLEND_STEPS,
+        )  # fmt: skip
+        name = f"supervised, class {task.positive}, model {place}"
+        beside = rows.record.once(name, BinarySolution, train)
+        return replace(solution, w=part * beside.w + (1.0 - part) * solution.w)
 
     def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
         """Move the bias where `balance` asks for it, else warn of predictions far from the ratio.
