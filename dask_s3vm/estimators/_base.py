@@ -28,6 +28,7 @@ from dask_s3vm.estimators._rows import (
     has_unlabeled,
     open_rows,
 )
+from dask_s3vm.estimators._settled import SettledModel, settled
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import KernelMap
 from dask_s3vm.interrupts import interruptible
@@ -37,10 +38,7 @@ from dask_s3vm.methods.base import (
     BinaryTask,
     ClassTotals,
     Start,
-    balanced_weights,
     class_totals,
-    is_balanced,
-    n_predicted_positive,
 )
 from dask_s3vm.methods.ratio import RatioEstimate
 from dask_s3vm.methods.run import HistoryRow
@@ -54,7 +52,7 @@ Seeds = dict[int, Any]
 Solver = Callable[[FitRows, Problem], Any]
 
 
-class LinearS3VM(MethodParameters, LinearClassifier):
+class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
     """Base of the classifiers.
 
     With a kernel the methods are linear in the features of the rows; see `features.kernel_map`.
@@ -67,7 +65,6 @@ class LinearS3VM(MethodParameters, LinearClassifier):
     balance: str = "paper"
     probability: bool = False
 
-    #: what `max_iter` counts
     _counted = "Newton steps"
     #: type of the solution of a binary problem
     _solution: ClassVar[Any] = BinarySolution
@@ -142,8 +139,9 @@ class LinearS3VM(MethodParameters, LinearClassifier):
         size = totals.n_unlabeled, totals.unlabeled_weight
         if not rows.ratios:
             return [BinaryTask(positive, costs, *size) for positive in rows.positives]
+        competes = len(rows.positives) > 1
         return [
-            BinaryTask(positive, costs, *size, ratio.value, ratio.interval)
+            BinaryTask(positive, costs, *size, ratio.value, ratio.interval, competes=competes)
             for positive, ratio in zip(rows.positives, rows.ratios, strict=True)
         ]
 
@@ -158,8 +156,9 @@ class LinearS3VM(MethodParameters, LinearClassifier):
             with records_of(rows.record, "classes", len(tasks)) as records:
 
                 def work(number: int, engine: Engine) -> list[Any]:
-                    own = replace(rows, engine=engine, record=records[number])
-                    return self._train_class(solve, number, tasks[number], models, seeds, own)
+                    own, task = replace(rows, engine=engine, record=records[number]), tasks[number]
+                    solved = self._train_class(solve, number, task, models, seeds, own)
+                    return settled(models, own, task, solved)
 
                 works = [partial(work, number) for number in range(len(tasks))]
                 by_class = run_together(rows.engine, works)
@@ -167,6 +166,11 @@ class LinearS3VM(MethodParameters, LinearClassifier):
             by_class = [
                 self._train_class(solve, number, task, models, seeds, rows)
                 for number, task in enumerate(tasks)
+            ]
+            # only now: classes may share row state, and this uses it
+            by_class = [
+                settled(models, rows, task, solved)
+                for task, solved in zip(tasks, by_class, strict=True)
             ]
         return [list(solved) for solved in zip(*by_class, strict=True)]
 
@@ -191,32 +195,11 @@ class LinearS3VM(MethodParameters, LinearClassifier):
             problem = Problem(place, number, task, start, name, about)
             solution = rows.record.once(name, self._solution, partial(solve, rows, problem))
             seed = solution.seed
-            if rows.ratios and not rows.supervised:
-                solution = self._balanced(rows, task, solution)
             found.append(solution)
         if seeds is not None:
             seeds[task.positive] = seed
         rows.record.ended(about)
         return found
-
-    def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
-        """Move the bias where `balance` asks for it, else warn of predictions far from the ratio.
-
-        A model without a bias stays without one.
-        """
-        engine, bias = rows.engine, float(getattr(self, "fit_intercept", False))
-        if bias and self.balance == "predictions":
-            return replace(solution, w=balanced_weights(engine, solution.w, bias, task))
-        share = n_predicted_positive(engine, solution.w, bias) / task.n_unlabeled
-        if not is_balanced(share, task.ratio):
-            warn(
-                f"{type(self).__name__}: {100 * share:.1f} % of the unlabeled rows are predicted "
-                f"to be of class {rows.classes[task.positive].item()!r}, where positive_ratio says "
-                f"{100 * task.ratio:.1f} %; the fit may have collapsed: check positive_ratio, or "
-                "use balance='predictions' with a bias",
-                UserWarning,
-            )
-        return solution
 
     def _find(
         self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None, with_labels: bool

@@ -20,7 +20,14 @@ from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import BinaryTask
 from dask_s3vm.methods.projected import Projection, reduce_all
 from dask_s3vm.methods.restarts import SearchSettings
-from dask_s3vm.methods.rlsc import ChosenLam, RLSCModel, RLSCTraining, choose_lam
+from dask_s3vm.methods.rlsc import (
+    ChosenLam,
+    RLSCModel,
+    RLSCTraining,
+    choose_lam,
+    fewest_errors,
+    lams_to_scale,
+)
 from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.methods.s2rlsc import (
     LabeledSolution,
@@ -34,7 +41,7 @@ from dask_s3vm.methods.s2rlsc import (
 from dask_s3vm.numerics.random import seed_sequence
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.methods import RLSCParameters, S2RLSCParameters
-from dask_s3vm.parameters.shared import LeastSquaresKernel, ShardedSearch
+from dask_s3vm.parameters.shared import DEFAULT_LAM, LeastSquaresKernel, ShardedSearch
 from dask_s3vm.problems.spectrum import is_graded
 
 #: balance_tol=None with balance="paper".
@@ -186,10 +193,14 @@ class RLSC(RLSCParameters, LeastSquaresModel, LinearS3VM):
     history_: list[dict[str, Any]] = fitted("list of dict", RLSCParameters.facts.history_words())
 
     def _train(self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None) -> list[Any]:
-        lams = [lam for model in models for lam in check_lams(model.lam)]
+        lams = [
+            lam
+            for model in models
+            for lam in (lams_to_scale(rows.engine) if model.lam is None else check_lams(model.lam))
+        ]
         training = RLSCTraining(rows.engine, rows.positives, rows.costs, lams, self.fit_intercept)
         found = rows.record.run("models", training).models
-        chosen = [_fewest_errors(found)] if len(models) == 1 else found
+        chosen = [fewest_errors(found)] if len(models) == 1 else found
         if self.safe and rows.totals.unlabeled_weight > 0:
             moved = self._projected(rows, chosen)
             found = [moved.get(one.lam, one) for one in found]
@@ -216,7 +227,7 @@ class RLSC(RLSCParameters, LeastSquaresModel, LinearS3VM):
         return moved
 
     def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
-        chosen = _fewest_errors(solved)
+        chosen = fewest_errors(solved)
         self.lams_ = np.array([one.lam for one in solved], dtype=np.float64)
         self.lam_ = float(chosen.lam)
         self.loo_errors_ = np.array([one.loo_error for one in solved])
@@ -234,11 +245,6 @@ class RLSC(RLSCParameters, LeastSquaresModel, LinearS3VM):
                 "larger lam makes it easier",
                 ConvergenceWarning,
             )
-
-
-def _fewest_errors(models: Sequence[RLSCModel]) -> RLSCModel:
-    """The model of the lam to take."""
-    return min(models, key=lambda one: (one.loo_error, one.loo_loss))
 
 
 @interruptible
@@ -337,6 +343,10 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
         lams = [model.lam_ for model in models]
         training = RLSCTraining(rows.engine, rows.positives, rows.costs, lams, self.fit_intercept)
         return [one.solved for one in rows.record.run("models", training).models]
+
+    @property
+    def _supervised_lam(self) -> float:
+        return DEFAULT_LAM if self.lam is None else float(self.lam)
 
     def _chosen_lam(self, rows: FitRows) -> float:
         n_labeled = int(rows.totals.counts.sum())

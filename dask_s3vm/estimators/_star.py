@@ -26,7 +26,7 @@ from dask_s3vm.methods.star import (
 )
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.methods import STARParameters
-from dask_s3vm.parameters.shared import ShardedSearch
+from dask_s3vm.parameters.shared import DEFAULT_LAM, ShardedSearch
 
 #: sharded="auto" works on exact kernel columns up to so many rows.
 EXACT_ROWS = 10_000
@@ -74,7 +74,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     >>> from dask_s3vm import STARSVM
     >>> from dask_s3vm.datasets import hide_labels, make_moons
     >>> X, y = make_moons(n_rows=500)
-    >>> model = STARSVM(sigma=0.3).fit(X, hide_labels(y, 20))
+    >>> model = STARSVM(kernel="rbf", sigma=0.3).fit(X, hide_labels(y, 20))
     >>> float((model.transduction_ == y).mean().compute()) > 0.95
     True
     """
@@ -133,19 +133,24 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
         return False
 
     def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
-        engine = rows.engine
+        engine, part = rows.engine, self._part_supervised(rows)
         problems: DualProblems = ShardedProblems(engine, len(rows.classes), self._has_bias)
+        exact: ExactProblems | None = None
         if rows.rows is not None:
             columns, one = self._kernel_columns(rows.rows), float(self._has_bias)
-            problems = ExactProblems(
+            problems = exact = ExactProblems(
                 engine, lambda numbers: columns(numbers) + one, columns.diagonal() + one
             )
 
         def solve(rows: FitRows, one: Problem) -> StarSolution:
-            costs = class_costs(self.C, one.task.ratio, self.weighting)
-            wanted = self._wanted(one.task) if self._is_balanced(one.task) else None
-            problem = problems.of_class(one.task.positive, costs)
-            training = SelfTraining(problem, costs, self, wanted, rows.supervised)
+            task = one.task
+            costs = class_costs(self.C, task.ratio, self.weighting)
+            wanted = self._wanted(task) if self._is_balanced(task) else None
+            problem = problems.of_class(task.positive, costs)
+            beside = None
+            if exact is not None and part and task.n_unlabeled and not rows.supervised:
+                beside = part, exact.supervised(task, self._supervised_lam)
+            training = SelfTraining(problem, costs, self, wanted, beside, rows.supervised)
             return rows.record.run(f"{one.name}/stages", training, one.about)
 
         return solve
@@ -153,6 +158,14 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     @property
     def _has_bias(self) -> bool:
         return self._is_linear and self.balance == "predictions"
+
+    @property
+    def _supervised_lam(self) -> float:
+        return DEFAULT_LAM
+
+    def _blended(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Any:
+        """Add the supervised SVM to weights; an expansion by rows has it already."""
+        return solution if rows.rows is not None else super()._blended(rows, task, solution, place)
 
     def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
         """Move the bias; an expansion by rows has its offset from the training."""

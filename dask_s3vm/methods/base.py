@@ -56,6 +56,7 @@ class BinaryTask:
     ratio_interval : where it lies at 95 %.
     to_ratio : whether predictions outside the interval are moved to the ratio, not to the nearest
         end: if a method's threshold says nothing of the shares.
+    competes : whether outputs are compared with those of other classes, each against the rest.
     """
 
     positive: int
@@ -65,6 +66,7 @@ class BinaryTask:
     ratio: float = 0.5
     ratio_interval: tuple[float, float] = (0.0, 1.0)
     to_ratio: bool = False
+    competes: bool = False
 
     @property
     def n_positive(self) -> int:

@@ -106,3 +106,17 @@ def train_l2svm(
     problem = L2SVMProblem(engine, lam, task.positive, task.costs, fit_intercept)
     w = start.w if start.seed is None else start.seed
     return record.run(name, NewtonTraining(problem, w, tol, max_iter), about)
+
+
+def train_beside(
+    engine: Engine, task: BinaryTask, *, lam: float, fit_intercept: bool, tol: float, max_iter: int
+) -> BinarySolution:
+    """Train on the labeled rows beside another method, whose history has no rows of this.
+
+    See `train_l2svm` for the arguments.
+    """
+    start = Start(np.zeros(engine.layout.n_features + 1))
+    return train_l2svm(
+        Record(), "supervised", {}, engine, task, start,
+        lam=lam, fit_intercept=fit_intercept, tol=tol, max_iter=max_iter,
+    )  # fmt: skip

@@ -23,8 +23,7 @@ from dask_s3vm.problems.spectrum import Spectrum, decompose, decompose_graded, i
 #: A column that varies by less than this part of its mean is constant but for rounding.
 ROUNDED = 8 * np.finfo(np.float64).eps
 
-#: Values of lam to choose from, in units of the mean squared length of the labeled rows; small ones
-#: are for tables in which one column outweighs all others.
+#: See `lams_to_scale`. Small ones are for tables in which one column outweighs all others.
 LAM_PARTS = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
@@ -134,17 +133,30 @@ class ChosenLam:
     lam: float
 
 
+def lams_to_scale(engine: Engine) -> list[float]:
+    """Values of lam to choose from, in units of the mean squared length of the labeled rows.
+
+    Costs: 1 round, 1 pass over these.
+    """
+    total, weight = engine.sum(least_squares.labeled_lengths)
+    length = total / weight if total > 0.0 else 1.0
+    return [length * part for part in LAM_PARTS]
+
+
+def fewest_errors(models: Sequence[RLSCModel]) -> RLSCModel:
+    """The model of fewest leave-one-out errors; of several, the one of least loss."""
+    return min(models, key=lambda one: (one.loo_error, one.loo_loss))
+
+
 def choose_lam(
     engine: Engine, positives: Sequence[int], costs: np.ndarray, bias: bool, n_labeled: int
 ) -> ChosenLam:
     """Largest lam whose leave-one-out error is within a standard error of the least one.
 
-    Few labels do not tell more. It is looked for in units of the mean squared length of the labeled
-    rows. Costs: 4 rounds, 3 passes over these.
+    For a search of labels: with a small lam any labels fit. Costs: 4 rounds, 3 passes over the
+    labeled rows.
     """
-    total, weight = engine.sum(least_squares.labeled_lengths)
-    length = total / weight if total > 0.0 else 1.0
-    training = RLSCTraining(engine, positives, costs, [length * part for part in LAM_PARTS], bias)
+    training = RLSCTraining(engine, positives, costs, lams_to_scale(engine), bias)
     found = training.start().models
     least = min(one.loo_error for one in found)
     spread = max(least * (1.0 - least), 0.0)  # rounding can make the share more than 1

@@ -40,6 +40,7 @@ from dask_s3vm.problems.dual import (
     Extremes,
     KernelCache,
     KernelDual,
+    squared_hinge_expansion,
 )
 from dask_s3vm.problems.sharded_dual import ShardedDual
 
@@ -115,6 +116,7 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
     costs : (C+, C-).
     parameters : see `estimators.STARSVM`.
     task : what the predictions of an expansion by rows are to agree with; None: nothing.
+    beside : (part of it, expansion by rows) of a model that is added to the one found; None: none.
     labels_alone : whether to end with the training on given labels.
     """
 
@@ -129,9 +131,11 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
         costs: tuple[float, float],
         parameters: STARParameters,
         task: BinaryTask | None = None,
+        beside: tuple[float, np.ndarray] | None = None,
         labels_alone: bool = False,
     ) -> None:
         self._problem = problem
+        self._beside = beside
         self._task = task
         self._labels_alone = labels_alone
         self._costs = costs
@@ -179,22 +183,33 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
         """Return weights and labels."""
         labels, stages = self._problem.labels()
         size = np.append(state.before, 0)[np.maximum(stages, -1)]  # the last entry: never labeled
+        w, offset = self._settled(self._problem.solution(), stages)
         return StarSolution(
-            self._problem.solution(),
+            w,
             state.last.primal,
             state.worst,
             labels,
             stages,
             labels * size,
             state.last.gap,
-            offset=self._offset(stages),
+            offset=offset,
         )
 
-    def _offset(self, stages: np.ndarray) -> float:
-        """Move of the threshold of an expansion by rows; weights are moved by the estimator."""
-        if self._task is None or not isinstance(self._problem, KernelDual):
-            return 0.0
-        return balanced_offset(self._problem.outputs[stages > GIVEN], self._task)
+    def _settled(self, w: np.ndarray, stages: np.ndarray) -> tuple[np.ndarray, float]:
+        """Balance an expansion by rows, and add the other model: (expansion, offset).
+
+        As the estimator does with weights.
+        """
+        problem, task, free = self._problem, self._task, stages > GIVEN
+        if not isinstance(problem, KernelDual):
+            return w, 0.0
+        part, other = (0.0, w) if self._beside is None else self._beside
+        blend, offset = part * other + (1.0 - part) * w, 0.0
+        if task is not None:
+            offset = (1.0 - part) * balanced_offset(problem.outputs_of(w)[free], task)
+            if part and not task.competes:
+                offset += balanced_offset(problem.outputs_of(blend)[free] + offset, task)
+        return blend, offset
 
     def collect(self, state: SelfTrainingState) -> SelfTrainingState:
         """Fetch the dual variables. Costs: 1 round; some 40 bytes a row to the client."""
@@ -305,6 +320,13 @@ class ExactProblems:
         target = np.where(codes < 0, 0, np.where(codes == positive, 1, -1))
         cost = np.where(target > 0, *costs) * (1.0 if weights is None else weights)
         return KernelDual(self._cache, target, cost, weights)
+
+    def supervised(self, task: BinaryTask, lam: float) -> np.ndarray:
+        """Expansion by rows of `L2SVM` with this kernel."""
+        weights = 1.0 if self._weights is None else self._weights
+        cost = np.where(self._codes < 0, 0.0, task.costs[self._codes]) * weights
+        target = np.where(self._codes == task.positive, 1.0, -1.0)
+        return squared_hinge_expansion(self._cache, target, cost, lam)
 
 
 def class_codes(engine: Engine) -> tuple[np.ndarray, np.ndarray | None]:

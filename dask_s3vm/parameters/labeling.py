@@ -17,6 +17,7 @@ from dask_s3vm.parameters.fields import (
 from dask_s3vm.parameters.safe import SafetyParameters
 from dask_s3vm.parameters.shared import (
     KERNEL_CHOICES,
+    BlendParameters,
     ClassWeightParameters,
     CostParameters,
     InterceptParameters,
@@ -132,6 +133,7 @@ class STARParameters(
     MethodParameters,
     CostParameters,
     RatioParameters,
+    BlendParameters,
     SafetyParameters,
     ShardedParameters,
     LabelParameters,
@@ -175,7 +177,7 @@ class STARParameters(
         "kernel",
         about=f"{KERNEL_CHOICES} In shards, kernels other than the linear one are computed with "
         "landmark rows; otherwise they are exact.",
-        default="rbf",
+        default="linear",
     )
     tol: float = parameter(
         "float",

@@ -16,6 +16,7 @@ from dask_s3vm.parameters.fields import (
 )
 from dask_s3vm.parameters.safe import SafetyParameters
 from dask_s3vm.parameters.shared import (
+    BlendParameters,
     ClassWeightParameters,
     InterceptParameters,
     LabelParameters,
@@ -55,13 +56,14 @@ class RLSCParameters(
         rounds=((4, 4),),
     )
 
-    lam: float | Sequence[float] = parameter(
-        "float or array-like of float",
+    lam: float | Sequence[float] | None = parameter(
+        "float, array-like of float or None",
         "Weight of the regularizer: of |w|^2 against the mean loss of the labeled rows. Of several "
         "values, the one with the fewest leave-one-out errors is taken; where these are equal, the "
-        "leave-one-out loss decides.",
-        [POSITIVE, "array-like"],
-        default=1.0,
+        "leave-one-out loss decides. None: powers of 10 times the mean squared length of the "
+        "labeled rows.",
+        [POSITIVE, "array-like", None],
+        default=None,
         kw_only=False,
     )
     safe: bool = parameter(
@@ -78,6 +80,7 @@ class RLSCParameters(
 class S2RLSCParameters(
     MethodParameters,
     TransductionParameters,
+    BlendParameters,
     SafetyParameters,
     SearchParameters,
     InterceptParameters,

@@ -34,6 +34,9 @@ KERNEL_CHOICES = (
     "the parameters after it."
 )
 
+#: `lam` unless it is given.
+DEFAULT_LAM = 1e-3
+
 #: What the parameter `callbacks` may be.
 Callbacks = Callable[..., None] | Iterable[Callable[..., None]] | None
 
@@ -48,7 +51,7 @@ class RegularizationParameters:
         "value means the same in every estimator that has `lam`; `lam_to_C` converts it for those "
         "that have `C`.",
         [POSITIVE],
-        default=1e-3,
+        default=DEFAULT_LAM,
         kw_only=False,
     )
 
@@ -104,6 +107,24 @@ class RatioParameters:
         "array of shape (n,)",
         "Labels of the training rows: those given, and those found for the others. A dask array if "
         "X is one.",
+    )
+
+
+@parametrized
+class BlendParameters:
+    """How much of a model is the supervised one."""
+
+    supervised_part: float | None = parameter(
+        "float or None",
+        "Part a of the supervised SVM in the model: its weights are a times those of `L2SVM` on "
+        "the labeled rows, with the same `lam` (0.001 if there is none), plus 1 - a times those "
+        "that the method finds, which `objective_` is of. Outputs of both are 1 at their margins. "
+        "With few labels among many columns the supervised outputs are small, and the method "
+        "decides; where they are large, it must be sure to change a prediction. 0: the method "
+        "alone. None: 0.75 with up to 100 labels, 75 / l with l labels beyond that, and 0 with "
+        'balance="paper".',
+        [SHARE, None],
+        default=None,
     )
 
 

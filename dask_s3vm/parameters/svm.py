@@ -15,6 +15,7 @@ from dask_s3vm.parameters.fields import (
 )
 from dask_s3vm.parameters.safe import SafetyParameters
 from dask_s3vm.parameters.shared import (
+    BlendParameters,
     ClassWeightParameters,
     InterceptParameters,
     KernelParameters,
@@ -113,7 +114,7 @@ class TSVMParameters(TransductiveParameters):
 
 
 @parametrized
-class DAParameters(TransductiveParameters):
+class DAParameters(BlendParameters, TransductiveParameters):
     """Parameters of deterministic annealing."""
 
     facts = MethodFacts(
@@ -174,7 +175,7 @@ STAGES = (0.0, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1.0)
 
 
 @parametrized
-class QNParameters(TransductiveParameters):
+class QNParameters(BlendParameters, TransductiveParameters):
     """Parameters of QN-S3VM."""
 
     facts = MethodFacts(

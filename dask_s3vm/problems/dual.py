@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dask_s3vm.kernels import dual
+from dask_s3vm.numerics.linalg import one_blas_thread
 
 #: Stage of labeled rows, and of unlabeled rows of weight 0, which never get a label.
 GIVEN = 0
@@ -153,6 +154,8 @@ class KernelCache:
 
     def make(self, rows: np.ndarray) -> None:
         """Compute the columns of rows that have none."""
+        if not len(rows):
+            return
         end, n = self._n_columns + len(rows), len(self.place)
         if end > len(self.columns):
             larger = np.empty((min(max(end, 2 * len(self.columns)), n), n))
@@ -278,9 +281,49 @@ class KernelDual:
         terms = self.cost[rows] * np.maximum(0.0, slope)  # alpha is 0 without a column
         return np.sort(rows[np.argsort(-terms, kind="stable")[: self._cache.batch]])
 
+    def outputs_of(self, expansion: np.ndarray) -> np.ndarray:
+        """Outputs of all rows for an expansion by rows."""
+        used, cache = np.flatnonzero(expansion), self._cache
+        cache.make(used[cache.place[used] < 0])
+        outputs = np.zeros(len(expansion))
+        for i in used:
+            outputs += expansion[i] * cache.columns[cache.place[i]]
+        return outputs
+
     def _refresh(self) -> None:
         """Recompute the outputs from alpha: each step has added a rounding error."""
-        used, cache = np.flatnonzero(self.alpha), self._cache
-        self.outputs[:] = 0.0
-        for i in used:
-            self.outputs += self.target[i] * self.alpha[i] * cache.columns[cache.place[i]]
+        self.outputs[:] = self.outputs_of(self.solution())
+
+
+# The supervised SVM on the same columns -----------------------------------------------------------
+
+#: Most Newton steps; a few are enough as a rule.
+MOST_STEPS = 50
+
+
+def squared_hinge_expansion(
+    cache: KernelCache, target: np.ndarray, cost: np.ndarray, lam: float
+) -> np.ndarray:
+    """Expansion by rows b, o = K b, of the SVM with squared hinge loss on rows of cost > 0.
+
+        min  1/2 sum_i c_i max(0, 1 - y_i o_i)^2 + lam/2 b^T K b
+
+    Where the gradient is 0, lam b_i = c_i (y_i - o_i) on the active rows, y_i o_i < 1, and b_i = 0
+    on the others: (K_AA + lam diag(1/c_A)) b_A = y_A. Newton steps solve this for the rows that
+    were active before. Costs: some solutions of l equations for l labeled rows.
+    """
+    rows = np.flatnonzero(cost > 0.0)
+    cache.make(rows[cache.place[rows] < 0])
+    K, y, c = cache.columns[cache.place[rows]][:, rows], target[rows], cost[rows]
+    active = np.ones(len(rows), dtype=bool)
+    with one_blas_thread():
+        for _ in range(MOST_STEPS):
+            found = np.zeros(len(rows))
+            own = K[np.ix_(active, active)] + np.diag(lam / c[active])
+            found[active] = np.linalg.solve(own, y[active])
+            before, active = active, y * (K @ found) < 1.0
+            if (active == before).all():
+                break
+    expansion = np.zeros(len(target))
+    expansion[rows] = found
+    return expansion

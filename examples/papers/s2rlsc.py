@@ -146,7 +146,7 @@ def moons_split(seed, sigmas, lams):
     search = {"balance_tol": 0.02, "n_restarts": 50, "population": (1, 1)}
     semi = S2RLSC(balance="paper", positive_ratio=0.5, **search, **kernel, random_state=0)
     searches = {
-        "RLSC": (RLSC(**kernel), widths),
+        "RLSC": (RLSC(1.0, **kernel), widths),
         "LIBSVM": (rival("SVM", kernel="rbf"), costs),
         "S2RLSC": (semi, widths),
     }

@@ -54,7 +54,13 @@ def labels_and_ranking(method, X, few, graph):
     if method in ("STAR-SVM", "eq. (21) as printed"):
         weighting = "minority" if method == "STAR-SVM" else "printed"
         model = STARSVM(
-            1.0, 0.7, sigma=1.0, weighting=weighting, positive_ratio="labels", balance="paper"
+            1.0,
+            0.7,
+            kernel="rbf",
+            sigma=1.0,
+            weighting=weighting,
+            positive_ratio="labels",
+            balance="paper",
         ).fit(X, few)
         return model.transduction_, model.ranking_
     if method in ("GFHF", "LGC"):

@@ -32,7 +32,7 @@ FITS = {
     "qp": lambda **more: s3.QPS3VM(n_restarts=2, random_state=0, **more),
     "sqp": lambda **more: s3.SubmodularS3VM(**more),
     "star": lambda **more: s3.STARSVM(kernel="linear", sharded=True, **more),
-    "star, exact": lambda **more: s3.STARSVM(sharded=False, random_state=0, **more),
+    "star, exact": lambda **more: s3.STARSVM(kernel="rbf", sharded=False, random_state=0, **more),
     "rbf": lambda **more: s3.TSVM(
         lam=1e-2, kernel="rbf", n_components=20, random_state=3, positive_ratio=0.5, **more
     ),

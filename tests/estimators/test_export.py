@@ -18,7 +18,7 @@ MODELS = {
     "rbf": TSVM(lam=1e-2, kernel="rbf", n_components=50, random_state=0),
     "poly": L2SVM(lam=1e-2, kernel="poly", degree=2, n_components=50, random_state=0),
     "laplacian": L2SVM(lam=1e-2, kernel="laplacian", n_components=50, random_state=0),
-    "support vectors": STARSVM(sigma=2.0),
+    "support vectors": STARSVM(kernel="rbf", sigma=2.0),
 }
 
 

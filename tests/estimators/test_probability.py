@@ -51,7 +51,7 @@ MODELS = {
     "qp": QPS3VM(),
     "sqp": SubmodularS3VM(),
     "star": STARSVM(kernel="linear"),
-    "star, exact": STARSVM(sigma=4.0),
+    "star, exact": STARSVM(kernel="rbf", sigma=4.0),
 }
 every_model = pytest.mark.parametrize("name", MODELS)
 

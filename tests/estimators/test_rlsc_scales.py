@@ -78,9 +78,9 @@ def test_leave_one_out_is_right_too():
 def test_s2rlsc_sees_the_small_columns(center, sharded):
     X, y = beside("time", 1.7e9)
     few = np.where(np.arange(len(y)) < 60, y, -1)
-    model = S2RLSC(
-        lam=1e-3, positive_ratio=0.5, n_restarts=3, center=center, sharded=sharded, random_state=0
-    ).fit(X, few)
+    params = {"n_restarts": 3, "random_state": 0, "supervised_part": 0.0}
+    model = S2RLSC(lam=1e-3, positive_ratio=0.5, center=center, sharded=sharded, **params)
+    model.fit(X, few)
     assert (model.predict(X) == y).mean() > 0.98
     # the model is the least squares of the labels found
     found = np.where(model.transduction_ == 1, 1.0, -1.0)

@@ -49,7 +49,8 @@ def test_restarts_find_the_best_of_all_balanced_labels(population, sharded):
 @pytest.mark.parametrize("sharded", [False, True])
 def test_objective_and_model_are_those_of_the_labels_found(dtype, sharded, tiny_shards):
     X, _, part = clusters(gap=3.0)
-    model = S2RLSC(lam=0.2, n_restarts=5, dtype=dtype, sharded=sharded, random_state=0).fit(X, part)
+    params = {"n_restarts": 5, "random_state": 0, "supervised_part": 0.0}
+    model = S2RLSC(lam=0.2, dtype=dtype, sharded=sharded, **params).fit(X, part)
     y, known = np.where(model.transduction_ == 1, 1.0, -1.0), part >= 0
     assert model.objective_ == pytest.approx(objective(X, y, known, 0.2, 1.0), abs=1e-10)
     square = np.where(known, 1.0 / known.sum(), 1.0 / (~known).sum())
@@ -86,7 +87,9 @@ def test_unlabeled_rows_help_on_gaussian_clusters():
         part = hide_labels(y, 10, random_state=seed)
         models = [
             RLSC().fit(X, part),
-            S2RLSC(positive_ratio=0.5, n_restarts=10, random_state=0).fit(X, part),
+            S2RLSC(positive_ratio=0.5, n_restarts=10, random_state=0, supervised_part=0.0).fit(
+                X, part
+            ),
         ]
         errors.append([(model.predict(X) != y)[part == -1].mean() for model in models])
     supervised, ours = np.mean(errors, axis=0)
@@ -212,7 +215,7 @@ def test_centred_rows_are_the_rows_without_their_mean():
     known = part >= 0
     square = np.where(known, 1.0 / known.sum(), 1.0 / (~known).sum())
     moved = X + 5.0
-    params = {"lam": 1.0, "n_restarts": 5, "fit_intercept": False}
+    params = {"lam": 1.0, "n_restarts": 5, "fit_intercept": False, "supervised_part": 0.0}
     a = S2RLSC(center=True, **params, random_state=0).fit(moved, part)
     b = S2RLSC(**params, random_state=0).fit(moved - square @ moved / square.sum(), part)
     assert a.objective_ == pytest.approx(b.objective_)

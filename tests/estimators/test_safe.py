@@ -37,7 +37,7 @@ METHODS = {
     "s2rlsc": lambda **more: S2RLSC(n_restarts=3, random_state=0, **more),
     "qp": QPS3VM,
     "sqp": SubmodularS3VM,
-    "star": lambda **more: STARSVM(sigma=2.0, **more),
+    "star": lambda **more: STARSVM(kernel="rbf", sigma=2.0, **more),
     "star, shards": lambda **more: STARSVM(kernel="linear", **more),
 }
 

@@ -17,7 +17,11 @@ from transductive_cases import clusters
 from dask_s3vm import L2SVM, STARSVM, load_model, save_model
 from dask_s3vm.datasets import hide_labels, make_moons, make_text
 
-SOLVERS = [{"sigma": 1.0}, {"sigma": 1.0, "sharded": True}, {"kernel": "linear"}]
+SOLVERS = [
+    {"kernel": "rbf", "sigma": 1.0},
+    {"kernel": "rbf", "sigma": 1.0, "sharded": True},
+    {"kernel": "linear"},
+]
 each = pytest.mark.parametrize("params", SOLVERS, ids=["exact", "features", "linear"])
 
 
@@ -39,7 +43,7 @@ def test_moons_are_found():
     for seed in range(4):
         X, y = dask.compute(*make_moons(400, random_state=seed))
         few = hide_labels(y, 14, random_state=seed)
-        model = STARSVM(sigma=0.3, confidence=0.9, **PAPER).fit(X, few)
+        model = STARSVM(kernel="rbf", sigma=0.3, confidence=0.9, **PAPER).fit(X, few)
         supervised = L2SVM(1e-2, kernel="rbf", sigma=0.3, n_components=None).fit(X, few)
         found = model.transduction_, model.predict(X), supervised.predict(X)
         right.append([(labels == y).mean() for labels in found])
@@ -68,7 +72,7 @@ def test_the_rare_class_counts_more():
             y = np.where(np.arange(300) % 12 == 0, 1, 0)
             X = rng.normal(size=(300, 4)) + 1.2 * y[:, None]
             few = hide_labels(y, 24, random_state=1)
-            labels = STARSVM(sigma=2.0, weighting=weighting).fit(X, few).transduction_
+            labels = STARSVM(kernel="rbf", sigma=2.0, weighting=weighting).fit(X, few).transduction_
             recall = [(labels == k)[(y == k) & (few < 0)].mean() for k in (0, 1)]
             found.append(np.sqrt(np.prod(recall)))
         scores[weighting] = np.mean(found)
@@ -88,7 +92,7 @@ def test_imbalanced_sets_of_the_paper(data_dir):
         found = []
         for seed in range(10):
             few = hide_labels(y, 20, unlabeled=0, random_state=seed)
-            labels = STARSVM(sigma=1.0, unlabeled=0).fit(X, few).transduction_
+            labels = STARSVM(kernel="rbf", sigma=1.0, unlabeled=0).fit(X, few).transduction_
             recall = [(labels == k)[(y == k) & (few == 0)].mean() for k in (-1, 1)]
             found.append(np.sqrt(np.prod(recall)))
         assert np.mean(found) > wanted - 0.1
@@ -101,7 +105,9 @@ def test_four_classes(sharded):
     X = rng.normal(size=(400, 6))
     X[np.arange(400), y] += 4.0
     few = hide_labels(y, 12, random_state=3)
-    model = STARSVM(sigma=3.0, sharded=sharded, n_components=None, **PAPER).fit(X, few)
+    model = STARSVM(kernel="rbf", sigma=3.0, sharded=sharded, n_components=None, **PAPER).fit(
+        X, few
+    )
     assert (model.transduction_ == y).mean() > 0.95
     assert (model.predict(X) == y).mean() > 0.95
     assert model.ranking_.shape == model.labeled_iter_.shape == (400, 4)
@@ -127,7 +133,7 @@ def test_labels_that_were_given_or_assigned_are_final(small, params):
 
 def test_the_model_is_the_expansion_over_support_vectors(small):
     X, _, y = small
-    model = STARSVM(2.0, sigma=1.0, tol=1e-8, **PAPER).fit(X, y)
+    model = STARSVM(2.0, kernel="rbf", sigma=1.0, tol=1e-8, **PAPER).fit(X, y)
     assert model.sharded_ is False
     wanted = rbf_kernel(X, X[model.support_], gamma=0.5) @ model.dual_coef_[0]
     np.testing.assert_allclose(model.decision_function(X), wanted, atol=1e-12)
@@ -166,23 +172,23 @@ def test_both_solvers_find_the_same(small, kernel):
 
 def test_auto_goes_by_size_and_kernel(small, monkeypatch):
     X, _, y = small
-    assert STARSVM(sigma=1.0).fit(X, y).sharded_ is False
+    assert STARSVM(kernel="rbf", sigma=1.0).fit(X, y).sharded_ is False
     assert STARSVM(kernel="linear").fit(X, y).sharded_ is True
     monkeypatch.setattr("dask_s3vm.estimators._star.EXACT_ROWS", 100)
-    again = STARSVM(sigma=1.0).fit(X, y)
+    again = STARSVM(kernel="rbf", sigma=1.0).fit(X, y)
     assert again.sharded_ is True
     assert not hasattr(again, "support_")
 
 
 def test_many_rows_have_few_stages(small, monkeypatch):
     X, _, y = small
-    paper = STARSVM(sigma=1.0).fit(X, y)
-    assert parts(STARSVM(sigma=1.0, min_share=0.0).fit(X, y)) == parts(paper)
+    paper = STARSVM(kernel="rbf", sigma=1.0).fit(X, y)
+    assert parts(STARSVM(kernel="rbf", sigma=1.0, min_share=0.0).fit(X, y)) == parts(paper)
     monkeypatch.setattr("dask_s3vm.methods.star.MANY_ROWS", 100)
     monkeypatch.setattr("dask_s3vm.methods.star.MANY_SHARE", 0.3)
-    many = STARSVM(sigma=1.0).fit(X, y)
+    many = STARSVM(kernel="rbf", sigma=1.0).fit(X, y)
     assert many.n_iter_ <= 4 < paper.n_iter_
-    assert parts(STARSVM(sigma=1.0, min_share=0.3).fit(X, y)) == parts(many)
+    assert parts(STARSVM(kernel="rbf", sigma=1.0, min_share=0.3).fit(X, y)) == parts(many)
 
 
 # the same on all input and engines
@@ -262,7 +268,7 @@ def test_models_in_files(small, tmp_path):
 def test_without_unlabeled_rows_it_warns_and_is_the_supervised_svm(small):
     X, truth, _ = small
     with pytest.warns(UserWarning, match="no unlabeled row") as caught:
-        model = STARSVM(sigma=1.0).fit(X, truth)
+        model = STARSVM(kernel="rbf", sigma=1.0).fit(X, truth)
     assert caught[0].filename == __file__
     assert np.array_equal(model.transduction_, truth)
     assert model.n_iter_ == 1
@@ -296,7 +302,7 @@ def test_any_ratio_is_legal(small, params, ratio):
 @pytest.mark.parametrize("confidence", [0.0, 1.0])
 def test_no_and_full_confidence(small, confidence):
     X, _, y = small
-    model = STARSVM(confidence=confidence, sigma=1.0).fit(X, y)
+    model = STARSVM(confidence=confidence, kernel="rbf", sigma=1.0).fit(X, y)
     assert (model.labeled_iter_ >= 0).all()
     if confidence == 0.0:  # then only given labels count
         assert set(model.support_) <= set(np.flatnonzero(y >= 0))
@@ -316,9 +322,9 @@ def test_one_unlabeled_row_and_limits(small):
     X, truth, y = small
     few = truth.copy()
     few[5] = -1
-    model = STARSVM(sigma=1.0, unlabeled=-1).fit(X, few)
+    model = STARSVM(kernel="rbf", sigma=1.0, unlabeled=-1).fit(X, few)
     assert model.labeled_iter_[5] == 1
-    short = STARSVM(sigma=1.0, max_stages=2).fit(X, y)
+    short = STARSVM(kernel="rbf", sigma=1.0, max_stages=2).fit(X, y)
     assert short.n_iter_ == 2
     assert short.termination_ == "max_stages"
     with pytest.warns(ConvergenceWarning, match="max_iter=1"):
@@ -328,7 +334,7 @@ def test_one_unlabeled_row_and_limits(small):
 def test_callbacks_and_a_second_fit(small):
     X, _, y = small
     rows = []
-    model = STARSVM(sigma=1.0, callbacks=rows.append).fit(X, y)
+    model = STARSVM(kernel="rbf", sigma=1.0, callbacks=rows.append).fit(X, y)
     assert rows == model.history_
     first = parts(model)
     assert parts(model.fit(X, y)) == first
@@ -343,7 +349,7 @@ def test_callbacks_and_a_second_fit(small):
         ({"sharded": "fast"}, "'sharded' parameter"),
         ({"weighting": "other"}, "'weighting' parameter"),
         ({"min_share": 2.0}, "'min_share' parameter"),
-        ({"sigma": 1.0, "gamma": 1.0}, "both give a width"),
+        ({"kernel": "rbf", "sigma": 1.0, "gamma": 1.0}, "both give a width"),
     ],
 )
 def test_bad_parameters_are_named(small, params, match):

@@ -35,7 +35,7 @@ CASES = {
     "qp": (QPS3VM(tol=1e-10), {"C": [0.1, 1.0]}),
     "sqp": (SubmodularS3VM(tol=1e-10), {"C": [0.1, 1.0]}),
     "star": (STARSVM(kernel="linear", tol=1e-8, max_iter=100000), {"C": [0.1, 1.0]}),
-    "star exact": (STARSVM(sigma=2.0, tol=1e-8), {"confidence": [0.5, 0.9]}),
+    "star exact": (STARSVM(kernel="rbf", sigma=2.0, tol=1e-8), {"confidence": [0.5, 0.9]}),
     "tsvm rbf": (TSVM(kernel="rbf", sigma=2.0, n_components=None, tol=1e-10), {"lam": [0.1]}),
     "three": (L2SVM(tol=1e-10), {"lam": [1.0, 0.1]}),
 }

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
-from dask_s3vm.problems.dual import KernelCache, KernelDual
+from dask_s3vm.problems.dual import KernelCache, KernelDual, squared_hinge_expansion
 
 
 def make(K, y, cost, weights=None):
@@ -151,3 +151,17 @@ def test_rows_of_weight_zero_are_left_out(case):
     assert problem.n_waiting == 0
     assert not problem.cost[weights == 0].any()
     assert not problem.target[20:][weights[20:] == 0].any()
+
+
+def test_the_expansion_with_squared_hinge_loss_is_a_stationary_point():
+    rng = np.random.default_rng(0)
+    X, lam = rng.normal(size=(60, 3)), 0.01
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 0, 1.0, -1.0)
+    cost = np.where(np.arange(60) < 40, rng.uniform(0.01, 0.05, 60), 0.0)
+    K = X @ X.T + 1.0
+    cache = KernelCache(lambda rows: K[rows], np.diagonal(K).copy())
+    found = squared_hinge_expansion(cache, y, cost, lam)
+    assert not found[cost == 0].any()
+    slack = np.maximum(0.0, 1.0 - y * (K @ found))
+    assert 0 < np.count_nonzero(slack) < 60
+    np.testing.assert_allclose(lam * found, cost * y * slack, atol=1e-12)
