@@ -164,6 +164,7 @@ class ArrowFormat(RowFormat):
     """
 
     ending = ".arrow"
+    without_ones = True
 
     def encode(self, rows: Any, labels: np.ndarray | None, kind: Kind) -> list[Any]:
         """Return record batches that share the memory of the rows."""
@@ -339,7 +340,8 @@ def _batch(schema: Any, rows: Any, labels: np.ndarray | None) -> Any:
         columns.append(pa.FixedSizeListArray.from_arrays(flat, type=schema.field("row").type))
     else:
         offsets = pa.array(rows.indptr.astype(np.int32))
-        for name, numbers in (("indices", rows.indices.astype(np.uint32)), ("values", rows.data)):
-            kind = schema.field(name).type
-            columns.append(pa.ListArray.from_arrays(offsets, pa.array(numbers), type=kind))
+        lists = {"indices": rows.indices.astype(np.uint32), "values": rows.data}
+        for name in schema.names[len(columns) :]:
+            kind, numbers = schema.field(name).type, pa.array(lists[name])
+            columns.append(pa.ListArray.from_arrays(offsets, numbers, type=kind))
     return pa.RecordBatch.from_arrays(columns, schema=schema)

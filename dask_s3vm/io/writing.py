@@ -76,11 +76,14 @@ class RowFormat:
         Whether all blocks must be of one kind.
     dense : bool or None
         Whether all columns of a row are stored; None: if blocks of X are numpy arrays.
+    without_ones : bool
+        Whether sparse values that are all 1 are left out; their type is then bool.
     """
 
     ending: str
     typed = True
     dense: bool | None = None
+    without_ones = False
 
     def __init__(self, name: str) -> None:
         """Take the name of the target."""
@@ -228,6 +231,9 @@ def _encode(form: RowFormat, kind: Kind, block: Any, labels: Any) -> tuple[Any, 
     rows = plain_rows(block, kind)
     plain = None if labels is None else _stored_labels(labels, rows.shape[0], kind.labels)
     own = replace(kind, values=rows.dtype, labels=None if plain is None else plain.dtype)
+    may_omit = form.without_ones and not kind.dense and kind.values in (None, np.dtype(bool))
+    if may_omit and np.all(rows.data == 1.0):
+        own = replace(own, values=np.dtype(bool))
     return form.encode(rows, plain, own), own
 
 
