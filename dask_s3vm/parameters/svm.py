@@ -130,7 +130,7 @@ class DAParameters(TransductiveParameters):
         takes_seeds=True,
         axis=AnnealingAxis("temperature", "temperature T", falls=True),
         row_bytes=60,
-        rounds=((353, 2192), (1241, 11131)),
+        rounds=((180, 800), (480, 3300)),
     )  # fmt: skip
 
 
