@@ -27,8 +27,8 @@ with errors of third and of second order in e. With h = max(0, 1 - o) + max(0, 1
 It changes little while w moves at a temperature (by 0.3 % on text) and is computed once there. At
 other w, nu is followed along it, misses nu* by some thousandths of T, and is mended.
 
-Row state in a shard: `target` (0 where unlabeled), `cost`, `outputs`, and while nu is searched for
-`odds`, (1 - p) / p at some nu.
+Row state in a shard: `target` (0 where unlabeled), `cost`, outputs (`annealed`), and while nu is
+searched for `odds`, (1 - p) / p at some nu.
 """
 
 import math
@@ -43,8 +43,8 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import smooth
 from dask_s3vm.numerics.linalg import add_multiple, dot
-from dask_s3vm.problems.hinge import row_array, row_costs, weighted_squares
-from dask_s3vm.problems.transductive import set_known_targets, set_outputs
+from dask_s3vm.problems.hinge import outputs_at, row_array, row_costs, weighted_squares
+from dask_s3vm.problems.transductive import set_known_targets
 
 #: Largest |change of nu| / T that scales stored odds: beyond, they are recomputed.
 MAX_LOG_FACTOR = 300.0
@@ -118,7 +118,7 @@ class AnnealedProblem:
         numbers to and 2 d from each group.
         """
         if self._known is None or not np.array_equal(w, self._known):
-            self._engine.each(set_outputs, w, self._bias)
+            self._engine.each(set_annealed_outputs, w, self._bias)
         point, _ = self._at(w, temperature, self._multiplier(temperature, nu))
         return point
 
@@ -207,7 +207,13 @@ def set_costs(shard: Shard, costs: np.ndarray) -> None:
     shard.state["cost"] = row_costs(shard, costs)
 
 
-@operation(sets="outputs", reads=["targets", "costs"])
+@operation(sets="annealed outputs")
+def set_annealed_outputs(shard: Shard, w: np.ndarray, bias: float) -> None:
+    """Compute outputs at w."""
+    shard.state["annealed"] = outputs_at(shard, w, bias)
+
+
+@operation(sets="annealed outputs", reads=["targets", "costs"])
 def annealed_pass(
     shard: Shard,
     w: np.ndarray,
@@ -221,7 +227,7 @@ def annealed_pass(
 
     The second is empty unless `turning`.
     """
-    state, outputs = shard.state, row_array(shard, "outputs", np.float64)
+    state, outputs = shard.state, row_array(shard, "annealed", np.float64)
     pair, at = shard.pair(w), (lam_u, temperature, nu)
     sums = smooth.annealed_pass(
         shard.rows, shard.codes, state["target"], state["cost"], *at, pair, bias, outputs
@@ -232,11 +238,11 @@ def annealed_pass(
     return shard.take(pair), turn, *sums
 
 
-@operation(sets="odds", reads=["outputs", "costs"])
+@operation(sets="odds", reads=["annealed outputs", "costs"])
 def set_odds(shard: Shard, lam_u: float, temperature: float, nu: float) -> tuple[Any, ...]:
     """Compute the odds for a nu; (sum of c p, sum of c p (1 - p))."""
     odds = row_array(shard, "odds", np.float64)
-    smooth.set_odds(shard.state["outputs"], lam_u, temperature, nu, odds)
+    smooth.set_odds(shard.state["annealed"], lam_u, temperature, nu, odds)
     return belief_sums(shard, 1.0)
 
 

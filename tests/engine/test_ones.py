@@ -62,6 +62,9 @@ def test_other_values_are_stored():
         other = X.copy()
         other.data[place] = 2.0
         assert not is_ones(rows_of(other).values)
+    same = X.copy()
+    same.data = np.broadcast_to(np.float32(2.0), X.nnz)
+    assert sorted(set(pickle.loads(pickle.dumps(rows_of(same))).values)) == [2.0]
     twice = sp.coo_array((np.ones(2), ([0, 0], [1, 1])), shape=(1, 3))
     assert rows_of(twice).values.tolist() == [2.0]
 
