@@ -187,7 +187,7 @@ class ArrowFormat(RowFormat):
 
             def add(batches: list[Any]) -> None:
                 for batch in batches:
-                    columns = [c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
+                    columns = [_column(batch, field) for field in schema]
                     write(pa.RecordBatch.from_arrays(columns, schema=schema))
 
             yield add
@@ -328,6 +328,15 @@ def _cuts(sizes: np.ndarray, most: int) -> list[int]:
     cuts = np.searchsorted(sizes, np.linspace(0, total, count + 1)[1:-1])
     edges: list[int] = np.unique([0, *cuts.tolist(), n]).tolist()
     return edges if n else [0, 0]
+
+
+def _column(batch: Any, field: Any) -> Any:
+    """Return a column of a batch in the type of its file; values that were left out are 1."""
+    if field.name in batch.schema.names:
+        return batch.column(field.name).cast(field.type)
+    indices = batch.column("indices")
+    values = pa.array(np.ones(len(indices.values), dtype=field.type.value_type.to_pandas_dtype()))
+    return pa.ListArray.from_arrays(indices.offsets, values, type=field.type)
 
 
 def _batch(schema: Any, rows: Any, labels: np.ndarray | None) -> Any:
