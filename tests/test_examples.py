@@ -80,12 +80,12 @@ def test_a_program_starts_a_cluster_of_its_own(tmp_path):
 
 
 def test_click_logs_run_at_a_tiny_size(run, tmp_path):
-    options = ["--rows", 3000, "--columns", 5000, "--labels", 500, "--keep", tmp_path / "rows"]
+    options = ["--rows", 2000, "--columns", 500, "--labels", 500, "--keep", tmp_path / "rows"]
     told = run("click_logs", *options)
-    assert "3,000 rows x 5,000 columns" in told
+    assert "2,000 rows x 500 columns" in told
     assert len(errors_of(told)) == 3
-    assert all(error < 30.0 for error in errors_of(told))
-    assert errors_of(run("click_logs", *options)) == errors_of(told)
+    again = run("click_logs", *options, "--methods", "l2svm")
+    assert errors_of(again) == errors_of(told)[:1]
 
 
 def test_out_of_core_runs_at_a_tiny_size(run):
