@@ -79,6 +79,15 @@ def test_a_program_starts_a_cluster_of_its_own(tmp_path):
     assert len(errors_of(done.stdout)) == 1
 
 
+def test_click_logs_run_at_a_tiny_size(run, tmp_path):
+    options = ["--rows", 2000, "--columns", 500, "--labels", 500, "--keep", tmp_path / "rows"]
+    told = run("click_logs", *options)
+    assert "2,000 rows x 500 columns" in told
+    assert len(errors_of(told)) == 3
+    again = run("click_logs", *options, "--methods", "l2svm")
+    assert errors_of(again) == errors_of(told)[:1]
+
+
 def test_out_of_core_runs_at_a_tiny_size(run):
     told = run("out_of_core", "--rows", 1000)
     assert "workers lost: none" in told

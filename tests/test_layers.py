@@ -24,7 +24,7 @@ LAYERS = {
     "interrupts": ["exceptions"],
     "numerics": ["_version"],
     "kernels": ["numerics"],
-    "engine": ["_version", "_config", "exceptions", "labels", "interrupts", "kernels"],
+    "engine": ["_version", "_config", "exceptions", "labels", "interrupts", "numerics", "kernels"],
     "solvers": ["numerics"],
     "problems": ["numerics", "kernels", "engine", "solvers"],
     "methods": [

@@ -14,6 +14,7 @@ from dask_s3vm.engine.containers import check_size, plain_rows, refuse_masked
 from dask_s3vm.engine.mapped import MappedRows, mapped_rows
 from dask_s3vm.kernels.rows import CSR, MAX_ENTRIES, Rows, check_finite
 from dask_s3vm.labels import as_labels
+from dask_s3vm.numerics.ones import is_ones, joined, without_ones
 
 #: Largest sample weight: the costs of rows that weigh more are lost beside it, or overflow.
 MAX_WEIGHT = 1e20
@@ -106,7 +107,9 @@ def load_rows(rows: Rows | MappedRows, n_features: int) -> Rows:
     found = rows.open()
     if isinstance(found, CSR):
         indices: np.ndarray = found.indices.astype(column_type(n_features))
-        copy: Rows = CSR(found.indptr, frozen(indices), frozen(_as_own_values(found.values)))
+        values = without_ones(found.values)
+        own = values if is_ones(values) else frozen(_as_own_values(values))
+        copy: Rows = CSR(found.indptr, frozen(indices), own)
     else:
         copy = frozen(_as_own_values(found))
     del found
@@ -162,7 +165,7 @@ def stack_rows(parts: list[Rows]) -> Rows:
     return CSR(
         frozen(np.concatenate([*indptr, [np.uint32(ends[-1])]], dtype=np.uint32)),
         frozen(np.concatenate([part.indices for part in triples])),
-        frozen(np.concatenate([part.values for part in triples])),
+        frozen(joined([part.values for part in triples])),
     )
 
 
@@ -203,8 +206,15 @@ def _csr_of(X: Any, narrow: bool) -> CSR:
     return CSR(
         frozen(aligned(X.indptr.astype(np.uint32))),
         frozen(aligned(_as_columns(X.indices[:stored], X.shape[1], narrow))),
-        frozen(aligned(np.ascontiguousarray(_as_values(X.data[:stored], narrow)))),
+        frozen(aligned(_as_stored(X.data[:stored], narrow))),
     )
+
+
+def _as_stored(data: np.ndarray, narrow: bool) -> np.ndarray:
+    """Return the values of sparse rows as kernels read them."""
+    if not is_ones(data):
+        data = without_ones(np.ascontiguousarray(_as_values(data, narrow)))
+    return data
 
 
 def _as_columns(indices: np.ndarray, n_features: int, narrow: bool) -> np.ndarray:

@@ -296,13 +296,14 @@ def _prefix(lane: int) -> str:
 def _uses_in_lane(lane: int, op: Operation, *args: Any) -> Uses:
     prefix = _prefix(lane)
     if op is drop_state:
-        return Uses(forgets=prefix)
+        return Uses(forgets=(prefix,))
     own = uses_of(op, args)
     always = [name for name in ALWAYS if name != own.sets]
     return Uses(
         None if own.sets is None else prefix + own.sets,
         None if own.changes is None else prefix + own.changes,
         tuple(prefix + name for name in (*always, *own.reads)),
+        tuple(prefix + name for name in own.forgets),
     )
 
 
@@ -333,7 +334,7 @@ def in_lane(shard: Shard, lane: int, op: Operation, *args: Any) -> Any:
     return op(_seen_from(shard, lane), *args)
 
 
-@operation(uses=lambda: Uses(forgets=_PREFIX))
+@operation(uses=lambda: Uses(forgets=(_PREFIX,)))
 def drop_lanes(shard: Shard) -> None:
     """Drop the row state of all lanes."""
     for name in [name for name in shard.state if name.startswith(_PREFIX)]:

@@ -26,6 +26,7 @@ import numpy as np
 
 from dask_s3vm.engine.containers import is_canonical
 from dask_s3vm.kernels.rows import CSR, Rows, check_columns, check_finite, check_indptr
+from dask_s3vm.numerics.ones import is_ones, ones
 
 #: Bytes that are checked before their pages are released.
 _CHECKED_AT_ONCE = 2**24
@@ -115,17 +116,20 @@ class MappedRows:
 
     indptr : as in `CSR`, in memory (4 bytes per row); None for dense rows.
     indices : column numbers; None for dense rows.
-    values : the stored values, or the dense matrix.
+    values : the stored values, or the dense matrix; None if all stored values are 1.
     """
 
     indptr: np.ndarray | None
     indices: MappedArray | None
-    values: MappedArray
+    values: MappedArray | None
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.values.shape[0] if self.indptr is None else len(self.indptr) - 1
+        if self.indptr is not None:
+            return len(self.indptr) - 1
+        assert self.values is not None, "dense rows are values"
+        return self.values.shape[0]
 
     @property
     def nbytes(self) -> int:
@@ -139,18 +143,22 @@ class MappedRows:
 
     def open(self) -> Rows:
         """Return rows for the kernels: views of the map."""
-        if self.indptr is None or self.indices is None:
-            return self.values.open()
-        return CSR(self.indptr, self.indices.open(), self.values.open())
+        values = None if self.values is None else self.values.open()
+        if self.indptr is not None and self.indices is not None:
+            indices = self.indices.open()
+            return CSR(self.indptr, indices, ones(len(indices)) if values is None else values)
+        assert values is not None, "dense rows are values"
+        return values
 
     def part(self, start: int, stop: int) -> "MappedRows":
         """Return rows `start` to `stop`."""
         if self.indptr is None or self.indices is None:
-            return MappedRows(None, None, self.values.part(start, stop))
+            return MappedRows(None, None, self.values and self.values.part(start, stop))
         low, high = int(self.indptr[start]), int(self.indptr[stop])
         indptr = self.indptr[start : stop + 1] - np.uint32(low)
         indptr.flags.writeable = False
-        return MappedRows(indptr, self.indices.part(low, high), self.values.part(low, high))
+        values = self.values and self.values.part(low, high)
+        return MappedRows(indptr, self.indices.part(low, high), values)
 
     def release(self) -> None:
         """Release the pages that were read."""
@@ -160,7 +168,8 @@ class MappedRows:
     def _arrays(self) -> Iterator[MappedArray]:
         if self.indices is not None:
             yield self.indices
-        yield self.values
+        if self.values is not None:
+            yield self.values
 
 
 def mapped_rows(X: Any) -> MappedRows | None:
@@ -194,8 +203,8 @@ def _sparse(X: Any) -> MappedRows | None:
         return None
     # as unsigned, a negative column number is too large, and `_check` finds it
     indices = mapped_array(X.indices[:stored].view(np.uint32))
-    values = mapped_array(X.data[:stored])
-    if indices is None or values is None:
+    values = None if is_ones(X.data) else mapped_array(X.data[:stored])
+    if indices is None or (values is None and not is_ones(X.data)):
         return None
     indptr = X.indptr.astype(np.uint32)
     indptr.flags.writeable = False

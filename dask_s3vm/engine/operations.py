@@ -30,14 +30,14 @@ Call = tuple[Operation, tuple[Any, ...]]
 class Uses:
     """Names of the row state that a call sets, changes and reads.
 
-    forgets : row state whose names begin with this is dropped.
+    forgets : row state whose names begin with one of these is dropped.
     calls : (operation, arguments, uses) of each, for a call that consists of several.
     """
 
     sets: str | None = None
     changes: str | None = None
     reads: tuple[str, ...] = ()
-    forgets: str | None = None
+    forgets: tuple[str, ...] = ()
     calls: "tuple[tuple[Operation, tuple[Any, ...], Uses], ...]" = ()
 
     @property
@@ -61,6 +61,7 @@ def operation(
     sets: str | None = None,
     changes: str | None = None,
     reads: Iterable[str] = (),
+    forgets: Iterable[str] = (),
     uses: Callable[..., Uses] | None = None,
 ) -> Callable[[Op], Op]:
     """Declare the row state that an operation uses.
@@ -69,12 +70,13 @@ def operation(
     ----------
     sets, changes : name of the row state that the operation computes, anew or from its value.
     reads : names of other row state that it depends on.
+    forgets : names of row state that another problem may have left, and that no longer counts.
     uses : returns all of this from the arguments of a call, where it depends on them.
     """
 
     def declare(op: Op) -> Op:
         names = list(inspect.signature(op).parameters)[1:]
-        declared = uses or Uses(sets, changes, tuple(reads))
+        declared = uses or Uses(sets, changes, tuple(reads), tuple(forgets))
         op.row_state = declared, names  # type: ignore[attr-defined]
         return op
 
@@ -96,6 +98,7 @@ def uses_of(op: Operation, args: tuple[Any, ...]) -> Uses:
         None if declared.sets is None else fill(declared.sets),
         None if declared.changes is None else fill(declared.changes),
         tuple(fill(name) for name in declared.reads),
+        declared.forgets,
     )
 
 
@@ -135,6 +138,9 @@ class Recipes:
 
     def note(self, op: Operation, args: tuple[Any, ...], uses: Uses) -> None:
         """Record a call that every shard has carried out."""
+        for name in [name for name in self._by_name if name.startswith(uses.forgets)]:
+            del self._by_name[name]
+            self._missing.pop(name, None)
         if uses.sets is not None:
             self.put(uses.sets, op, args, uses.reads)
         elif uses.changes is not None:
@@ -142,10 +148,6 @@ class Recipes:
             recipe.calls.append((op, args))
             recipe.nbytes += sum(getattr(arg, "nbytes", 0) for arg in args)
             recipe.reads = tuple(dict.fromkeys(recipe.reads + uses.reads))
-        elif uses.forgets is not None:
-            for name in [name for name in self._by_name if name.startswith(uses.forgets)]:
-                del self._by_name[name]
-                self._missing.pop(name, None)
         for call in uses.calls:
             self.note(*call)
 

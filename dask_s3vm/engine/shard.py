@@ -28,6 +28,7 @@ from dask_s3vm.engine.mapped import MappedRows
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.kernels.rows import CSR, Rows, load_pair, new_pair, pair_output
 from dask_s3vm.labels import of_kind
+from dask_s3vm.numerics.ones import is_ones
 
 if TYPE_CHECKING:
     from dask_s3vm.engine.plan import Layout
@@ -77,7 +78,7 @@ class Shard:
         """Bytes of the arrays in memory; rows in a file do not count."""
         rows = self.rows if self.in_file is None else self.in_file.indptr
         arrays = _arrays_in([rows, self.codes, self.weights, *self.state.values()])
-        return sum({id(array): array.nbytes for array in arrays}.values())
+        return sum({id(array): array.nbytes for array in arrays if not is_ones(array)}.values())
 
     def __sizeof__(self) -> int:
         """Return the true size, for dask."""
@@ -212,7 +213,7 @@ def _assembled(
 
 def _copied(rows: Rows) -> Rows:
     if isinstance(rows, CSR):
-        return CSR(*(frozen(part.copy()) for part in rows))
+        return CSR(*(part if is_ones(part) else frozen(part.copy()) for part in rows))
     return frozen(rows.copy())
 
 

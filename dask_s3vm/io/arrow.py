@@ -1,9 +1,9 @@
 """Rows in Arrow IPC and Parquet files: opened by their footers, read batch by batch, or mapped.
 
 Sparse rows are two list columns, ``indices: list<uint32>`` and ``values: list<float32>`` (or
-float64), with the same offsets: together they are a CSR matrix. Dense rows are one column
-``row: fixed_size_list<float32 or float64>``. A column ``label``, of numbers or strings, may stand
-beside. The metadata of the schema tell ``n_features``.
+float64), with the same offsets: together they are a CSR matrix. Where all values are 1, there is no
+column of them. Dense rows are one column ``row: fixed_size_list<float32 or float64>``. A column
+``label``, of numbers or strings, may stand beside. The metadata of the schema tell ``n_features``.
 """
 
 from typing import Any, Literal
@@ -23,8 +23,8 @@ from dask_s3vm.io.table_files import BROKEN, batch_files
 __all__ = ["make_schema", "read_arrow", "read_parquet"]
 
 _WANTED = (
-    "wanted columns 'indices' (list of integers) and 'values' (list of numbers), or 'row' "
-    "(fixed-size list of numbers), and perhaps 'label' (numbers or strings)"
+    "wanted columns 'indices' (list of integers) and 'values' (list of numbers; without it they "
+    "are 1), or 'row' (fixed-size list of numbers), and perhaps 'label' (numbers or strings)"
 )
 
 
@@ -175,16 +175,18 @@ class BatchSource(Source):
 def make_schema(
     n_features: int, values: np.dtype | None, labels: np.dtype | None, dense: bool
 ) -> Any:
-    """Return the schema of rows with these types; without `labels` they have none."""
+    """Return the schema of rows with these types; without `labels` they have none.
+
+    Sparse rows of bool have no column of values.
+    """
     item = pa.field("item", pa.from_numpy_dtype(values), nullable=False)
     if dense:
         fields = [pa.field("row", pa.list_(item, n_features), nullable=False)]
     else:
         columns = pa.field("item", pa.uint32(), nullable=False)
-        fields = [
-            pa.field("indices", pa.list_(columns), nullable=False),
-            pa.field("values", pa.list_(item), nullable=False),
-        ]
+        fields = [pa.field("indices", pa.list_(columns), nullable=False)]
+        if values is None or values.kind != "b":
+            fields.append(pa.field("values", pa.list_(item), nullable=False))
     if labels is not None:
         kind = pa.string() if labels.kind in "UO" else pa.from_numpy_dtype(labels)
         fields.insert(0, pa.field("label", kind, nullable=False))
@@ -204,9 +206,9 @@ def head_of(schema: Any, rows: tuple[int, ...], name: str) -> Head:
         raise DataFileError(name, f"has two columns of one name, {schema.names}; {_WANTED}")
     announced = _announced(schema, name)
     labels = _label_type(kinds["label"], name) if "label" in kinds else None
-    if "indices" in kinds and "values" in kinds:
+    if "indices" in kinds:
         indices = _item(kinds["indices"])
-        values = _item(kinds["values"])
+        values = _item(kinds["values"]) if "values" in kinds else pa.float32()
         if indices is None or not types.is_integer(indices):
             raise DataFileError(name, f"column 'indices' is {kinds['indices']}; {_WANTED}")
         if values is None or not _is_number(values):

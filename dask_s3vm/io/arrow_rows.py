@@ -14,6 +14,7 @@ from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.table_files import release_pages
 from dask_s3vm.numerics.compiler import kernel
+from dask_s3vm.numerics.ones import ones
 
 __all__ = ["batch_labels", "batch_rows", "highest_column"]
 
@@ -78,7 +79,7 @@ def batch_rows(
         At the first row that is not in order.
     """
     _validate(batch, place)
-    if not {"indices", "values"} <= set(batch.schema.names):
+    if "indices" not in batch.schema.names:
         return _dense_rows(batch.column("row"), place, n_features, dtype)
     offsets, indices, values = _triple(batch, place)
     code, row, entry = _check_in_steps(offsets, indices, values, n_features, place)
@@ -158,9 +159,15 @@ def _validate(batch: Any, place: Place) -> None:
 
 
 def _triple(batch: Any, place: Place) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return offsets from 0 on, column numbers and values of the entries that belong to rows."""
+    """Return offsets from 0 on, column numbers and values of the entries that belong to rows.
+
+    Without a column of values, all are 1.
+    """
     offsets, indices = _list_arrays(batch.column("indices"), place)
-    others, values = _list_arrays(batch.column("values"), place)
+    if "values" in batch.schema.names:
+        others, values = _list_arrays(batch.column("values"), place)
+    else:
+        others, values = offsets, ones(len(indices))
     low, high = int(offsets[0]), int(offsets[-1])
     first, last = int(others[0]), int(others[-1])
     if not 0 <= low <= high <= len(indices) or not 0 <= first <= last <= len(values):

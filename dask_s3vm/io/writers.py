@@ -164,6 +164,7 @@ class ArrowFormat(RowFormat):
     """
 
     ending = ".arrow"
+    without_ones = True
 
     def encode(self, rows: Any, labels: np.ndarray | None, kind: Kind) -> list[Any]:
         """Return record batches that share the memory of the rows."""
@@ -186,7 +187,7 @@ class ArrowFormat(RowFormat):
 
             def add(batches: list[Any]) -> None:
                 for batch in batches:
-                    columns = [c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
+                    columns = [_column(batch, field) for field in schema]
                     write(pa.RecordBatch.from_arrays(columns, schema=schema))
 
             yield add
@@ -329,6 +330,15 @@ def _cuts(sizes: np.ndarray, most: int) -> list[int]:
     return edges if n else [0, 0]
 
 
+def _column(batch: Any, field: Any) -> Any:
+    """Return a column of a batch in the type of its file; values that were left out are 1."""
+    if field.name in batch.schema.names:
+        return batch.column(field.name).cast(field.type)
+    indices = batch.column("indices")
+    values = pa.array(np.ones(len(indices.values), dtype=field.type.value_type.to_pandas_dtype()))
+    return pa.ListArray.from_arrays(indices.offsets, values, type=field.type)
+
+
 def _batch(schema: Any, rows: Any, labels: np.ndarray | None) -> Any:
     columns: list[Any] = []
     if labels is not None:
@@ -339,7 +349,8 @@ def _batch(schema: Any, rows: Any, labels: np.ndarray | None) -> Any:
         columns.append(pa.FixedSizeListArray.from_arrays(flat, type=schema.field("row").type))
     else:
         offsets = pa.array(rows.indptr.astype(np.int32))
-        for name, numbers in (("indices", rows.indices.astype(np.uint32)), ("values", rows.data)):
-            kind = schema.field(name).type
-            columns.append(pa.ListArray.from_arrays(offsets, pa.array(numbers), type=kind))
+        lists = {"indices": rows.indices.astype(np.uint32), "values": rows.data}
+        for name in schema.names[len(columns) :]:
+            kind, numbers = schema.field(name).type, pa.array(lists[name])
+            columns.append(pa.ListArray.from_arrays(offsets, numbers, type=kind))
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -21,6 +21,7 @@ from dask_s3vm import _config, interrupts
 from dask_s3vm.engine import containers
 from dask_s3vm.engine.computing import compute_all, current_client
 from dask_s3vm.io import store
+from dask_s3vm.numerics.ones import is_ones, without_ones
 
 __all__ = ["Kind", "Progress", "RowFormat", "plain_rows", "write_rows"]
 
@@ -76,11 +77,14 @@ class RowFormat:
         Whether all blocks must be of one kind.
     dense : bool or None
         Whether all columns of a row are stored; None: if blocks of X are numpy arrays.
+    without_ones : bool
+        Whether sparse values that are all 1 are left out; their type is then bool.
     """
 
     ending: str
     typed = True
     dense: bool | None = None
+    without_ones = False
 
     def __init__(self, name: str) -> None:
         """Take the name of the target."""
@@ -228,6 +232,9 @@ def _encode(form: RowFormat, kind: Kind, block: Any, labels: Any) -> tuple[Any, 
     rows = plain_rows(block, kind)
     plain = None if labels is None else _stored_labels(labels, rows.shape[0], kind.labels)
     own = replace(kind, values=rows.dtype, labels=None if plain is None else plain.dtype)
+    may_omit = form.without_ones and not kind.dense and kind.values in (None, np.dtype(bool))
+    if may_omit and is_ones(without_ones(rows.data)):
+        own = replace(own, values=np.dtype(bool))
     return form.encode(rows, plain, own), own
 
 

@@ -86,16 +86,14 @@ def diagonal_dense(
 
 
 @kernel
-def pack_csr(
-    X: CSR, rows: np.ndarray, indptr: np.ndarray, indices: np.ndarray, values: np.ndarray
+def pack_entries(
+    indptr: np.ndarray, entries: np.ndarray, rows: np.ndarray, places: np.ndarray, out: np.ndarray
 ) -> None:
-    """Copy the listed rows one after another, to the places that `indptr` gives."""
+    """Copy the entries of the listed rows one after another, to the places given."""
     for k in range(rows.size):
-        start, stop = X.indptr[rows[k]], X.indptr[rows[k] + 1]
-        place = indptr[k]
+        start, stop = indptr[rows[k]], indptr[rows[k] + 1]
         for j in range(stop - start):
-            indices[place + j] = X.indices[start + j]
-            values[place + j] = X.values[start + j]
+            out[places[k] + j] = entries[start + j]
 
 
 # The squared hinge loss: fused passes over the rows, and loops over their outputs alone -------

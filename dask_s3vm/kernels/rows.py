@@ -30,6 +30,7 @@ from numba import types
 from numba.extending import overload
 
 from dask_s3vm.numerics.compiler import kernel
+from dask_s3vm.numerics.ones import is_ones, ones
 
 
 class CSR(NamedTuple):
@@ -37,14 +38,24 @@ class CSR(NamedTuple):
 
     indptr : uint32 (n + 1,), indices : uint16 or uint32, values : float32 or float64.
     Column numbers are unsigned because numba tests signed ones for negative values at each access.
+    Values that are all 1 (indicators, hashed tables) are not stored: see `numerics.ones`.
     """
 
     indptr: np.ndarray
     indices: np.ndarray
     values: np.ndarray
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle; values that are not stored do not travel either."""
+        values = len(self.values) if is_ones(self.values) else self.values
+        return _unpickled, (self.indptr, self.indices, values)
+
 
 Rows = CSR | np.ndarray
+
+
+def _unpickled(indptr: np.ndarray, indices: np.ndarray, values: Any) -> CSR:
+    return CSR(indptr, indices, ones(values) if isinstance(values, int) else values)
 
 
 def is_csr(X: Any) -> bool:

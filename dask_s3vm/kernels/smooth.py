@@ -10,9 +10,7 @@ Deterministic annealing (Sindhwani & Keerthi, eq. 1.9, with nu for their 2 nu): 
 
     p = 1 / (1 + e),   e = exp((g - nu) / T),   g = lam_u [max(0, 1 - o)^2 - max(0, 1 + o)^2]
 
-The odds e against +1 are stored, because another nu changes them by a factor: exponentials are
-needed only where outputs are new. Its loops run over outputs, not rows: loops over rows wait for
-memory and these for exponentials and quotients, and a fused loop would wait for both.
+The search for nu needs no rows: it stores the odds e, which another nu changes by a factor.
 
 Arguments of exp are bounded: no output is too large.
 """
@@ -21,7 +19,7 @@ import math
 
 import numpy as np
 
-from dask_s3vm.kernels.rows import Rows, pair_add, pair_dot
+from dask_s3vm.kernels.rows import Rows, pair_add, pair_dot, vector_add
 from dask_s3vm.numerics.compiler import kernel
 
 # QN-S3VM --------------------------------------------------------------------------------------
@@ -88,8 +86,8 @@ def softplus(z: float) -> float:
 #: Bound on |log-odds|: exp of it is finite.
 LARGE = 700.0
 
-#: Odds beyond which a row counts as certain: 1 + e, or 1 + 1/e, rounds to the larger term.
-CERTAIN = 1e20
+#: |log-odds| beyond which a row counts as certain: 1 + e, or 1 + 1/e, rounds to the larger term.
+SURE = 46.0
 
 #: Number of factors in [1/2, 1] whose product does not underflow.
 _FACTORS = 1000
@@ -124,69 +122,107 @@ def belief_sums(
 
 
 @kernel
-def annealed_pulls(
+def annealed_pass(
+    X: Rows,
     codes: np.ndarray,
     target: np.ndarray,
     cost: np.ndarray,
-    outputs: np.ndarray,
-    odds: np.ndarray,
-    factor: float,
     lam_u: float,
     temperature: float,
     nu: float,
-    pulls: np.ndarray,
-) -> tuple[float, float, float]:
-    """Expected squared hinge loss, and half its derivative by the output of each row.
+    pair: np.ndarray,
+    bias: float,
+    outputs: np.ndarray,
+) -> tuple[float, float, float, float, float, int]:
+    """Expected squared hinge loss and half its gradient.
 
     loss = sum_lab c_i max(0, 1 - y_i o_i)^2
            + sum_unl c_i [p_i max(0, 1 - o_i)^2 + (1 - p_i) max(0, 1 + o_i)^2]
 
-    with odds factor e_i. `pulls` gets half the derivative by o_i for fixed p. Returns the loss, the
-    sum of c_i times the entropy of p_i, and the loss with each unlabeled row on the side of its
-    output.
+    Writes `outputs`, and adds half the gradient of the loss for fixed p to the output half of the
+    pair buffer.
+
+    Returns the loss; the sum of c_i times the entropy of p_i; the loss with each unlabeled row on
+    the side of its output; sum_unl c_i p_i; sum_unl c_i p_i (1 - p_i); the number of unlabeled rows
+    of cost and output > 0.
 
     With z = log(p / (1 - p)) and q = max(p, 1 - p), the entropy of p is (1 - q) |z| - log q. The q
     of consecutive rows of equal cost are multiplied before one logarithm is taken.
     """
-    loss = 0.0
-    entropy = 0.0
-    own_side = 0.0
+    loss = entropy = own_side = total = slope = 0.0
+    n_positive = n_factors = 0
     product = 1.0
-    n_factors = 0
     last = 0.0
+    cold = 1.0 / temperature
     for i in range(codes.size):
+        o = pair_dot(X, i, pair, bias)
+        outputs[i] = o
         c = cost[i]
-        o = outputs[i]
         if codes[i] >= 0:
             slack = max(0.0, 1.0 - target[i] * o)
             loss += c * slack * slack
             own_side += c * slack * slack
-            pulls[i] = -c * slack * target[i]
+            pull = -c * slack * target[i]
+        else:
+            up = max(0.0, 1.0 - o)
+            down = max(0.0, 1.0 + o)
+            least = min(up, down)
+            own_side += c * least * least
+            if c > 0.0 and o > 0.0:
+                n_positive += 1
+            z = (nu - lam_u * (up * up - down * down)) * cold
+            if z < -SURE:
+                loss += c * down * down
+                pull = c * down
+            elif z > SURE:
+                loss += c * up * up
+                pull = -c * up
+                total += c
+            else:
+                e = math.exp(-z)
+                p = 1.0 / (1.0 + e)
+                against = e * p
+                loss += c * (p * up * up + against * down * down)
+                pull = c * (against * down - p * up)
+                total += c * p
+                slope += c * p * against
+                if c != last or n_factors == _FACTORS:
+                    entropy -= last * math.log(product)
+                    product = 1.0
+                    n_factors = 0
+                    last = c
+                product *= max(p, against)
+                n_factors += 1
+                entropy += c * (min(p, against) * abs(z))
+        if pull != 0.0:
+            pair_add(X, i, pull, pair, bias)
+    return loss, entropy - last * math.log(product), own_side, total, slope, n_positive
+
+
+@kernel
+def annealed_turn(
+    X: Rows,
+    codes: np.ndarray,
+    cost: np.ndarray,
+    lam_u: float,
+    temperature: float,
+    nu: float,
+    outputs: np.ndarray,
+    bias: float,
+    turn: np.ndarray,
+) -> None:
+    """Turn += sum_unl c_i p_i (1 - p_i) h_i x_i with h = max(0, 1 - o) + max(0, 1 + o).
+
+    That is -T times the derivative by nu of half the gradient in `annealed_pass`.
+    """
+    for i in range(codes.size):
+        if codes[i] >= 0:
             continue
-        up = max(0.0, 1.0 - o)
-        down = max(0.0, 1.0 + o)
-        least = min(up, down)
-        own_side += c * least * least
-        e = odds[i] * factor
-        if e > CERTAIN:
-            loss += c * down * down
-            pulls[i] = c * down
-            continue
-        if e < 1.0 / CERTAIN:
-            loss += c * up * up
-            pulls[i] = -c * up
-            continue
-        p = 1.0 / (1.0 + e)
-        against = e * p
-        loss += c * (p * up * up + against * down * down)
-        pulls[i] = c * (against * down - p * up)
-        if c != last or n_factors == _FACTORS:
-            entropy -= last * math.log(product)
-            product = 1.0
-            n_factors = 0
-            last = c
-        product *= max(p, against)
-        n_factors += 1
+        up = max(0.0, 1.0 - outputs[i])
+        down = max(0.0, 1.0 + outputs[i])
         z = (nu - lam_u * (up * up - down * down)) / temperature
-        entropy += c * (min(p, against) * abs(z))
-    return loss, entropy - last * math.log(product), own_side
+        if abs(z) <= SURE:
+            e = math.exp(-abs(z))
+            doubt = cost[i] * e / ((1.0 + e) * (1.0 + e)) * (up + down)
+            vector_add(X, i, doubt, turn)
+            turn[turn.size - 1] += doubt * bias

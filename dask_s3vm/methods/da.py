@@ -210,7 +210,11 @@ class Cooling(Method[CoolingState, Cooled]):
 
     def _evaluate(self, v: np.ndarray) -> tuple[float, np.ndarray]:
         """F_T and its gradient in scaled variables."""
-        point = self._problem.evaluate(v / self._scale, self._temperature, self._nu)
+        w, temperature = v / self._scale, self._temperature
+        if self._trials:
+            point = self._problem.evaluate_near(w, temperature, self._trials[-1])
+        else:
+            point = self._problem.evaluate(w, temperature, self._nu)
         self._nu = point.nu
         self._trials.append(point)
         excess = 0

@@ -114,7 +114,7 @@ class TSVMParameters(TransductiveParameters):
 
 
 @parametrized
-class DAParameters(BlendParameters, TransductiveParameters):
+class DAParameters(TransductiveParameters):
     """Parameters of deterministic annealing."""
 
     facts = MethodFacts(
@@ -131,7 +131,7 @@ class DAParameters(BlendParameters, TransductiveParameters):
         takes_seeds=True,
         axis=AnnealingAxis("temperature", "temperature T", falls=True),
         row_bytes=60,
-        rounds=((353, 2192), (1241, 11131)),
+        rounds=((180, 800), (480, 3300)),
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.rows import CSR, MAX_ENTRIES, Rows
 from dask_s3vm.numerics.linalg import add_multiple
+from dask_s3vm.numerics.ones import is_ones, joined, ones
 from dask_s3vm.solvers.problem import Point
 
 
@@ -103,7 +104,7 @@ class QuadraticProblem:
 OF_A_SLOT = ("targets", "costs", "labels")
 
 
-@operation(sets="targets")
+@operation(sets="targets", forgets=["costs", "labels"])
 def set_targets(shard: Shard, positive: int, costs: np.ndarray) -> None:
     """Set y and c from the class numbers; unlabeled rows get cost 0."""
     codes = shard.codes
@@ -309,7 +310,7 @@ def stacked_rows(parts: list[Rows]) -> Rows:
     _check_size(int(ends[-1]))
     indptr = np.append(np.concatenate(starts), ends[-1]).astype(np.uint32)
     indices = np.concatenate([part.indices for part in sparse])
-    values = np.concatenate([part.values for part in sparse])
+    values = joined([part.values for part in sparse])
     return CSR(frozen(indptr), frozen(indices), frozen(values))
 
 
@@ -317,8 +318,11 @@ def _pack_csr(rows: CSR, active: np.ndarray, lengths: np.ndarray) -> CSR:
     _check_size(int(lengths.sum()))
     indptr = np.append(0, np.cumsum(lengths)).astype(np.uint32)
     indices = np.empty(indptr[-1], dtype=rows.indices.dtype)
+    passes.pack_entries(rows.indptr, rows.indices, active, indptr, indices)
+    if is_ones(rows.values):
+        return CSR(frozen(indptr), frozen(indices), ones(len(indices)))
     values = np.empty(indptr[-1], dtype=rows.values.dtype)
-    passes.pack_csr(rows, active, indptr, indices, values)
+    passes.pack_entries(rows.indptr, rows.values, active, indptr, values)
     return CSR(frozen(indptr), frozen(indices), frozen(values))
 
 

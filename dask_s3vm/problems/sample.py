@@ -35,7 +35,7 @@ class Sample:
         rows = self.rows
         if not isinstance(rows, CSR):
             return rows
-        parts = rows.values, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
+        parts = rows.values.copy(), rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
         return sp.csr_array(parts, shape=(len(self.codes), self.n_features))
 
     def widths(self) -> np.ndarray:

@@ -202,7 +202,7 @@ class TransductiveProblem(SemiSupervisedProblem):
 # Operations on one shard: targets, costs and losses -------------------------------------------
 
 
-@operation(sets="targets")
+@operation(sets="targets", forgets=["labels"])
 def set_known_targets(shard: Shard, positive: int) -> None:
     """Set y of the labeled rows, and 0 for the others until they get a label."""
     assert shard.codes is not None, "labels are needed"

@@ -122,14 +122,15 @@ def test_diagonal_is_that_of_the_weighted_gram_matrix(kind, bias):
 
 
 @pytest.mark.parametrize("kind", KINDS[:4])
-def test_pack_csr_copies_the_listed_rows(kind):
+def test_pack_entries_copies_the_listed_rows(kind):
     rows, stored = block_of(problem(3)[0], kind)
     chosen = np.array([1, 2, 8, 21], dtype=np.uint32)
     lengths = np.diff(rows.indptr.astype(np.int64))[chosen]
     indptr = np.append(0, np.cumsum(lengths)).astype(np.uint32)
     indices = np.empty(indptr[-1], dtype=rows.indices.dtype)
     values = np.empty(indptr[-1], dtype=rows.values.dtype)
-    passes.pack_csr(rows, chosen, indptr, indices, values)
+    passes.pack_entries(rows.indptr, rows.indices, chosen, indptr, indices)
+    passes.pack_entries(rows.indptr, rows.values, chosen, indptr, values)
     packed = sp.csr_array(
         (values, indices.astype(np.int32), indptr.astype(np.int32)), shape=(4, 13)
     )

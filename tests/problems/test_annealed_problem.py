@@ -103,6 +103,39 @@ def test_the_guess_of_the_multiplier_does_not_matter(setting, rng):
         np.testing.assert_allclose(point.gradient, points[0].gradient, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("temperature", [7.0, 0.5, 0.05])
+@pytest.mark.parametrize("length", [1e-3, 3e-2, 3.0])
+def test_a_point_nearby_has_the_value_and_gradient_of_one_from_afar(
+    setting, rng, temperature, length
+):
+    """Near ones take one round; from those that are not near, nu is searched for."""
+    problem, engine = setting.problem, setting.engine
+    here = problem.evaluate(rng.normal(size=12), temperature, 0.0)
+    w = here.w + length * rng.normal(size=12)
+    before = engine.rounds
+    near = problem.evaluate_near(w, temperature, here)
+    if length * LAM_U <= 1e-3 * temperature:
+        assert engine.rounds == before + 1
+    assert near.nu != here.nu
+    exact = problem.evaluate(w, temperature, 0.0)
+    assert near.nu == pytest.approx(exact.nu, abs=1e-3 * temperature)
+    assert near.value == pytest.approx(exact.value, rel=1e-7)
+    assert near.objective == pytest.approx(exact.objective, rel=1e-12)
+    np.testing.assert_allclose(near.gradient, exact.gradient, rtol=1e-2, atol=3e-4)
+
+
+@pytest.mark.parametrize("temperature", [7.0, 0.5])
+def test_the_multiplier_is_followed_along_its_derivative(setting, rng, temperature):
+    w, h = rng.normal(size=12), 1e-5
+    numeric = [
+        (setting.multiplier(w + h * e, temperature) - setting.multiplier(w - h * e, temperature))
+        / (2 * h)
+        for e in np.eye(12)
+    ]
+    found = setting.problem.evaluate(w, temperature, 0.0).follow
+    np.testing.assert_allclose(found, numeric, rtol=1e-4, atol=1e-7)
+
+
 def test_the_objective_has_every_row_on_its_own_side(setting, rng):
     w = rng.normal(size=12)
     o = setting.wide @ w
