@@ -21,7 +21,7 @@ from dask_s3vm.methods.l2svm import train_beside
 SUPERVISED_PART = 0.75
 FEW_LABELS = 100
 
-#: Relative gap, and most Newton steps, of the supervised SVM in a model.
+#: Largest relative gap, and most Newton steps, of the supervised SVM in a model.
 BLEND_TOL = 1e-6
 BLEND_STEPS = 100
 
@@ -78,7 +78,7 @@ class SettledModel:
         train = partial(
             train_beside, rows.engine, task, lam=self._supervised_lam,
             fit_intercept=getattr(self, "fit_intercept", self.balance == "predictions"),
-            tol=BLEND_TOL, max_iter=BLEND_STEPS,
+            tol=min(BLEND_TOL, getattr(self, "tol", BLEND_TOL)), max_iter=BLEND_STEPS,
         )  # fmt: skip
         name = f"supervised, class {task.positive}, model {place}"
         beside = rows.record.once(name, BinarySolution, train)

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from dask_s3vm import DAS3VM, L2SVM, QNS3VM, RLSC, S2RLSC, STARSVM
+from dask_s3vm import L2SVM, QNS3VM, RLSC, S2RLSC, STARSVM
 
 KINDS = {
-    "da": DAS3VM,
     "qn": QNS3VM,
     "s2rlsc": lambda **more: S2RLSC(n_restarts=4, random_state=0, **more),
     "star": lambda **more: STARSVM(kernel="linear", **more),
@@ -32,6 +31,15 @@ def test_weights_are_the_mean_of_both_models(name, n_classes):
         model = KINDS[name](supervised_part=given).fit(X, few)
         wanted = part * labels_alone + (1.0 - part) * found
         np.testing.assert_allclose(model.coef_, wanted, atol=0.02 * np.abs(wanted).max())
+
+
+def test_the_part_falls_with_the_number_of_labels():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 900)
+    X = rng.normal(size=(900, 4)) + 1.5 * y[:, None]
+    few = np.where(np.arange(900) < 300, y, -1)
+    model, wanted = (QNS3VM(supervised_part=part).fit(X, few) for part in (None, 0.25))
+    assert np.array_equal(model.coef_, wanted.coef_)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -273,7 +273,7 @@ def test_rows_so_long_that_no_step_is_possible_are_refused(scale):
     X = rng.normal(size=(400, 4))
     y = np.where(np.arange(400) < 120, X @ [1.0, -2.0, 0.5, 1.0] > 0, -1)
     with pytest.raises(ValueError, match=r"QNS3VM: X has rows so long.*UnitScaler"):
-        QNS3VM(positive_ratio=0.5).fit(scale * X, y)
+        QNS3VM(positive_ratio=0.5, supervised_part=0.0).fit(scale * X, y)
 
 
 @pytest.mark.parametrize("make", [L2SVM, TSVM, DAS3VM, QNS3VM])
