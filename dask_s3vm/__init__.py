@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         load_model as load_model,
         save_model as save_model,
     )
-    from dask_s3vm.parameters.shared import (
+    from dask_s3vm.parameters.labeling import (
         C_to_lam as C_to_lam,
         lam_to_C as lam_to_C,
     )
@@ -65,9 +65,9 @@ _PUBLIC = {
     "TSVM": "dask_s3vm.estimators",
     "TableEncoder": "dask_s3vm.features",
     "UnitScaler": "dask_s3vm.features",
-    "C_to_lam": "dask_s3vm.parameters.shared",
+    "C_to_lam": "dask_s3vm.parameters.labeling",
     "l2svm_path": "dask_s3vm.estimators",
-    "lam_to_C": "dask_s3vm.parameters.shared",
+    "lam_to_C": "dask_s3vm.parameters.labeling",
     "rlsc_path": "dask_s3vm.estimators",
     "s2rlsc_path": "dask_s3vm.estimators",
     "load_model": "dask_s3vm.io",

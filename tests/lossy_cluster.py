@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dask_s3vm.engine import cluster, computing
-from dask_s3vm.engine.cluster import ClusterEngine, RemoteGroup, WorkerGroup
+from dask_s3vm.engine.calls import RemoteGroup, WorkerGroup
+from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.engine.workers import first_runs

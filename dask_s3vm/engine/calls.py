@@ -4,10 +4,13 @@ distributed's own actor proxy sends every call through the scheduler, unless the
 with `direct_to_workers`, and leaves a call pending forever after any failure other than `OSError`.
 Here a call goes straight to the worker if the client can reach it, the calls of a round share one
 trip into the event loop, and every call ends with an answer or an exception.
+
+Of a group of shards, `WorkerGroup` is the actor and `RemoteGroup` the client's side of it.
 """
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import distributed
@@ -16,6 +19,8 @@ from distributed.comm import CommClosedError
 from distributed.protocol import to_serialize
 
 from dask_s3vm import _config
+from dask_s3vm.engine.local import Group
+from dask_s3vm.engine.tree import Node, Parts, cover_all
 from dask_s3vm.engine.watch import Watch, gathered, in_loop, tick
 from dask_s3vm.exceptions import EngineError, WorkerLostError
 
@@ -163,3 +168,61 @@ async def _reachable(client: distributed.Client, addresses: set[str]) -> dict[st
 
     order = sorted(addresses)
     return dict(zip(order, await asyncio.gather(*map(one, order)), strict=True))
+
+
+# Groups ---------------------------------------------------------------------------------------
+
+
+class WorkerGroup(Group):
+    """The shards of an engine on this worker: a dask actor, whose calls run one at a time."""
+
+    _seconds = 0.0
+
+    def run(self, method: str, numbers: Sequence[int] | None, *args: Any) -> Any:
+        """Call `sum` or `each`, for all shards (None) or for some."""
+        began = time.perf_counter()
+        try:
+            return getattr(self, method)(*args, numbers=numbers)
+        finally:
+            self._seconds += time.perf_counter() - began
+
+    def take_seconds(self) -> float:
+        """Return the time of the passes since the last time that it was asked for."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
+
+    def absorb(self, keys: list[str]) -> None:
+        """Take over the shards of other actors of this worker, given by their keys."""
+        actors = distributed.get_worker().state.actors
+        shards = list(self._shards)
+        for key in keys:
+            other = actors[key]
+            shards += other._shards
+            other.close()
+        self._hold(shards)
+
+    def shed(self, numbers: list[int]) -> None:
+        """Release shards that other workers hold now."""
+        gone = set(numbers)
+        self._hold([shard for shard in self._shards if shard.number not in gone])
+
+
+class RemoteGroup:
+    """The client's side of a `WorkerGroup`: its actor, and the numbers of its shards."""
+
+    def __init__(self, actor: RemoteActor, numbers: Sequence[int], n_shards: int) -> None:
+        self.actor = actor
+        self._n_shards = n_shards
+        self.hold(numbers)
+
+    def hold(self, numbers: Iterable[int]) -> None:
+        """Set the numbers of the shards."""
+        self.numbers = sorted(numbers)
+        self._nodes = cover_all(self.numbers, self._n_shards)
+
+    def by_node(self, parts: Parts, numbers: list[int]) -> Iterator[tuple[Node, Parts]]:
+        """Split the flat result of `Group.sum` over some shards into the sums of tree nodes."""
+        nodes = self._nodes if numbers == self.numbers else cover_all(numbers, self._n_shards)
+        size = len(parts) // len(nodes)
+        for number, node in enumerate(nodes):
+            yield node, parts[number * size : (number + 1) * size]

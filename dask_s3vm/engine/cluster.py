@@ -3,28 +3,25 @@
 A round is one direct call to every actor (see `calls`), without tasks or graphs. An actor dies with
 its worker. The engine survives that: it has the lost shards built again on other workers and
 repeats their part of the round (see `ClusterEngine._run`).
-
-`WorkerGroup` is the actor, `RemoteGroup` the client's side of it.
 """
 
 import contextlib
 import itertools
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import distributed
 
 from dask_s3vm import _config, interrupts
-from dask_s3vm.engine.calls import RemoteActor, call_all
+from dask_s3vm.engine.calls import RemoteGroup, call_all
 from dask_s3vm.engine.computing import RetryBudget
-from dask_s3vm.engine.local import Group
 from dask_s3vm.engine.operations import Operation, Recipes, uses_of
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import RoundTimes
 from dask_s3vm.engine.shard import drop_state
-from dask_s3vm.engine.tree import Node, Parts, cover_all, sum_nodes
+from dask_s3vm.engine.tree import Parts, sum_nodes
 from dask_s3vm.engine.workers import (
     Holdings,
     WorkerList,
@@ -46,61 +43,6 @@ logger = logging.getLogger(__name__)
 
 #: After a move of shards, no other one starts for this many times the time that it took.
 MOVE_REST = 10.0
-
-
-class WorkerGroup(Group):
-    """The shards of an engine on this worker: a dask actor, whose calls run one at a time."""
-
-    _seconds = 0.0
-
-    def run(self, method: str, numbers: Sequence[int] | None, *args: Any) -> Any:
-        """Call `sum` or `each`, for all shards (None) or for some."""
-        began = time.perf_counter()
-        try:
-            return getattr(self, method)(*args, numbers=numbers)
-        finally:
-            self._seconds += time.perf_counter() - began
-
-    def take_seconds(self) -> float:
-        """Return the time of the passes since the last time that it was asked for."""
-        seconds, self._seconds = self._seconds, 0.0
-        return seconds
-
-    def absorb(self, keys: list[str]) -> None:
-        """Take over the shards of other actors of this worker, given by their keys."""
-        actors = distributed.get_worker().state.actors
-        shards = list(self._shards)
-        for key in keys:
-            other = actors[key]
-            shards += other._shards
-            other.close()
-        self._hold(shards)
-
-    def shed(self, numbers: list[int]) -> None:
-        """Release shards that other workers hold now."""
-        gone = set(numbers)
-        self._hold([shard for shard in self._shards if shard.number not in gone])
-
-
-class RemoteGroup:
-    """The client's side of a `WorkerGroup`: its actor, and the numbers of its shards."""
-
-    def __init__(self, actor: RemoteActor, numbers: Sequence[int], n_shards: int) -> None:
-        self.actor = actor
-        self._n_shards = n_shards
-        self.hold(numbers)
-
-    def hold(self, numbers: Iterable[int]) -> None:
-        """Set the numbers of the shards."""
-        self.numbers = sorted(numbers)
-        self._nodes = cover_all(self.numbers, self._n_shards)
-
-    def by_node(self, parts: Parts, numbers: list[int]) -> Iterator[tuple[Node, Parts]]:
-        """Split the flat result of `Group.sum` over some shards into the sums of tree nodes."""
-        nodes = self._nodes if numbers == self.numbers else cover_all(numbers, self._n_shards)
-        size = len(parts) // len(nodes)
-        for number, node in enumerate(nodes):
-            yield node, parts[number * size : (number + 1) * size]
 
 
 class ShardMaker(Protocol):

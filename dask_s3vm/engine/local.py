@@ -2,7 +2,7 @@
 
 `LocalEngine` is the engine for rows in this process. `SharedRows` lets several engines use one copy
 of the rows. `Group` runs operations over the shards of a process; on a cluster, every worker has
-one (see `cluster.WorkerGroup`).
+one (see `calls.WorkerGroup`).
 """
 
 import time

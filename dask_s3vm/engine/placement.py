@@ -20,8 +20,8 @@ import numpy as np
 from dask_s3vm import _config
 from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, row_count, slice_block
-from dask_s3vm.engine.calls import LOST, remote_actors
-from dask_s3vm.engine.cluster import ClusterEngine, RemoteGroup, WorkerGroup
+from dask_s3vm.engine.calls import LOST, RemoteGroup, WorkerGroup, remote_actors
+from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.computing import RetryBudget, check_lineage
 from dask_s3vm.engine.estimate import DataSize, check_room, stays_mapped
 from dask_s3vm.engine.plan import Layout

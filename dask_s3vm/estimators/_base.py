@@ -28,7 +28,7 @@ from dask_s3vm.estimators._rows import (
     has_unlabeled,
     open_rows,
 )
-from dask_s3vm.estimators._settled import SettledModel, settled
+from dask_s3vm.estimators._settled import SettledModel, check_steps, settled
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import KernelMap
 from dask_s3vm.interrupts import interruptible
@@ -392,17 +392,6 @@ def fit_path(
 
 #: What the models of a path have in common.
 _SHARED = ("classes_", "n_features_in_", "feature_names_in_", "n_rounds_", "kernel_map_")
-
-
-def check_steps(name: str, weights: np.ndarray, solved: Sequence[Any]) -> None:
-    """Refuse weights of 0 from which rounding allowed no step: that is no model."""
-    for own, one in zip(weights, solved, strict=True):
-        if one.termination == "precision" and not own.any():
-            raise ValueError(
-                f"{name}: X has rows so long that every step is lost to rounding, and the weights "
-                "are 0; divide the columns by their ranges (dask_s3vm.features.UnitScaler), or "
-                "regularize more"
-            )
 
 
 def one_or_all(values: Sequence[float]) -> Any:

@@ -7,7 +7,7 @@ from sklearn.base import ClusterMixin
 
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.estimators._base import one_or_all
-from dask_s3vm.estimators._least_squares import LeastSquaresModel, search_settings
+from dask_s3vm.estimators._least_squares_model import LeastSquaresModel, search_settings
 from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._record import check_resumable, recorded
 from dask_s3vm.estimators._rows import as_array, open_rows, take_in

@@ -5,6 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.exceptions import warn
 from dask_s3vm.methods.base import (
@@ -36,6 +38,17 @@ def settled(
         model._settled(rows, task, solution, place)
         for place, (model, solution) in enumerate(zip(models, solved, strict=True))
     ]
+
+
+def check_steps(name: str, weights: np.ndarray, solved: Sequence[Any]) -> None:
+    """Refuse weights of 0 from which rounding allowed no step: that is no model."""
+    for own, one in zip(weights, solved, strict=True):
+        if one.termination == "precision" and not own.any():
+            raise ValueError(
+                f"{name}: X has rows so long that every step is lost to rounding, and the weights "
+                "are 0; divide the columns by their ranges (dask_s3vm.features.UnitScaler), or "
+                "regularize more"
+            )
 
 
 class SettledModel:

@@ -19,7 +19,8 @@ from scipy.sparse import csr_array
 
 from dask_s3vm.engine.containers import as_block
 from dask_s3vm.io.errors import DataFileError, told
-from dask_s3vm.io.sources import DataFile, attempt_all
+from dask_s3vm.io.looking import attempt_all
+from dask_s3vm.io.sources import DataFile
 from dask_s3vm.io.svmlight_text import LARGEST_COLUMN
 
 __all__ = [

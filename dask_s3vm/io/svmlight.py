@@ -25,14 +25,13 @@ from dask_s3vm.io.blocks import (
 )
 from dask_s3vm.io.errors import SvmlightError, told
 from dask_s3vm.io.formats import FORMATS
+from dask_s3vm.io.looking import look_through, text_lengths
 from dask_s3vm.io.sources import (
     BROKEN_TEXT,
     DataFile,
     UrlPath,
     find_files,
-    look_through,
     split_evenly,
-    text_lengths,
 )
 from dask_s3vm.io.svmlight_text import (
     BadLineError,

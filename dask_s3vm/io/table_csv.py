@@ -16,10 +16,10 @@ import pyarrow.csv
 
 from dask_s3vm.features.table_columns import CellError, numbers_of, whole
 from dask_s3vm.io.errors import TableError
+from dask_s3vm.io.looking import attempt_all
 from dask_s3vm.io.sources import (
     LONGEST_ROW,
     DataFile,
-    attempt_all,
     first_end,
     row_ends,
     split_evenly,

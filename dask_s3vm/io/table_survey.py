@@ -15,7 +15,8 @@ from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.sources import DataFile, attempt_all, look_through, text_lengths
+from dask_s3vm.io.looking import attempt_all, look_through, text_lengths
+from dask_s3vm.io.sources import DataFile
 from dask_s3vm.io.table_files import WORDS, Span, TableFile, Types, told_table
 
 __all__ = ["Finding", "Piece", "Task", "locate_words", "settled", "survey"]

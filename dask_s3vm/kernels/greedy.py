@@ -20,16 +20,8 @@ from typing import Any
 import numpy as np
 from numba.extending import overload
 
-from dask_s3vm.kernels.rows import (
-    CSR,
-    Rows,
-    add_row,
-    gram_matrix,
-    is_csr,
-    matrix_dot,
-    vector_add,
-    vector_dot,
-)
+from dask_s3vm.kernels.passes import add_row, gram_matrix
+from dask_s3vm.kernels.rows import CSR, Rows, is_csr, matrix_dot, vector_add, vector_dot
 from dask_s3vm.numerics.compiler import kernel
 
 #: Bounds are raised by this part of d for each pick, which covers rounding errors.

@@ -311,57 +311,6 @@ def _choose_placed(X: Any, i: Any, place: Any, W: Any, out: Any) -> Any:
     return _placed_csr if is_csr(X) else _placed_dense
 
 
-# Loops over listed rows -----------------------------------------------------------------------
-
-
-@kernel
-def add_row(X: Rows, i: int, out: np.ndarray) -> None:
-    """Out += x_i."""
-    vector_add(X, i, 1.0, out)
-
-
-@kernel
-def sum_rows(X: Rows, rows: np.ndarray, weight: np.ndarray, out: np.ndarray) -> None:
-    """Out += sum_k weight[k] (x_i, 1) with i = rows[k]; the last entry is that of the 1."""
-    for k in range(rows.size):
-        vector_add(X, np.int64(rows[k]), weight[k], out)
-        out[out.size - 1] += weight[k]
-
-
-@kernel
-def products(X: Rows, rows: np.ndarray, v: np.ndarray, out: np.ndarray) -> None:
-    """out[k] = x_i.v with i = rows[k]."""
-    for k in range(rows.size):
-        out[k] = vector_dot(X, np.int64(rows[k]), v)
-
-
-@kernel
-def square_norms(X: Rows, rows: np.ndarray, width: int) -> np.ndarray:
-    """Return |x_i|^2 of the listed rows; `width` exceeds every column number."""
-    out = np.empty(rows.size)
-    work = np.zeros(width)
-    for k in range(rows.size):
-        i = np.int64(rows[k])
-        vector_add(X, i, 1.0, work)
-        out[k] = vector_dot(X, i, work)
-        vector_add(X, i, -1.0, work)
-    return out
-
-
-@kernel
-def gram_matrix(X: Rows, rows: np.ndarray, width: int) -> np.ndarray:
-    """Return the inner products x_i.x_j of the listed rows; `width` exceeds every column number."""
-    n = rows.size
-    out = np.empty((n, n))
-    work = np.zeros(width)
-    for i in range(n):
-        vector_add(X, np.int64(rows[i]), 1.0, work)
-        for j in range(i + 1):
-            out[i, j] = out[j, i] = vector_dot(X, np.int64(rows[j]), work)
-        vector_add(X, np.int64(rows[i]), -1.0, work)
-    return out
-
-
 # Checks of the arrays of a block: compiled code relies on them and does not test again ---------
 
 #: Largest number of columns: column numbers, and the bias column behind them, are uint32.

@@ -215,3 +215,17 @@ class STARParameters(
     _renamed: ClassVar[dict[str, tuple[str, str]]] = {
         "solver": ("sharded", "with False for 'exact' and True for 'sharded'")
     }
+
+
+def lam_to_C(lam: float, n_labeled: int) -> float:
+    """`C` of an estimator that weighs |w|^2 against the loss as `lam` does in others.
+
+    lam weighs |w|^2 against the *mean* loss of the labeled rows, C the *sum* of their losses
+    against |w|^2 / 2: C = 1 / (2 lam l) for l labeled rows.
+    """
+    return 1.0 / (2.0 * lam * n_labeled)
+
+
+def C_to_lam(C: float, n_labeled: int) -> float:
+    """`lam` of an estimator that weighs |w|^2 against the loss as `C` does in others."""
+    return 1.0 / (2.0 * C * n_labeled)

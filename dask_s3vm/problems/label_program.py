@@ -17,7 +17,8 @@ from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import Ranked, select, up_to
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels.rows import Rows, gram_matrix, sum_rows
+from dask_s3vm.kernels.passes import gram_matrix, sum_rows
+from dask_s3vm.kernels.rows import Rows
 from dask_s3vm.problems.hinge import copied_rows, outputs_at, stacked_rows
 from dask_s3vm.problems.label_sums import LabelSums, unlabeled_rows
 

@@ -33,7 +33,8 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels.rows import CSR, products, square_norms, sum_rows
+from dask_s3vm.kernels.passes import products, square_norms, sum_rows
+from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.numerics.linalg import dot
 from dask_s3vm.problems.hinge import outputs_at
 

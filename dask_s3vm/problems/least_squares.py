@@ -22,8 +22,8 @@ from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels.flips import row_lengths
-from dask_s3vm.kernels.passes import dense_tile
-from dask_s3vm.kernels.rows import CSR, square_norms
+from dask_s3vm.kernels.passes import dense_tile, square_norms
+from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.numerics.linalg import one_blas_thread
 from dask_s3vm.problems.hinge import row_costs
 

@@ -31,7 +31,7 @@ from dask_s3vm.engine.operations import copied_by, operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import ramp
-from dask_s3vm.kernels.rows import square_norms, sum_rows
+from dask_s3vm.kernels.passes import square_norms, sum_rows
 from dask_s3vm.numerics.linalg import dot
 from dask_s3vm.problems.dual import Certificate
 from dask_s3vm.problems.hinge import outputs_at, row_costs

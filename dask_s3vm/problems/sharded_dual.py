@@ -21,7 +21,7 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import dual, passes
-from dask_s3vm.kernels.rows import square_norms
+from dask_s3vm.kernels.passes import square_norms
 from dask_s3vm.numerics.linalg import dot
 from dask_s3vm.problems.dual import GIVEN, LEFT_OUT, Accepted, Certificate, Extremes
 

@@ -26,7 +26,8 @@ from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import smooth
-from dask_s3vm.kernels.rows import CSR, sum_rows
+from dask_s3vm.kernels.passes import sum_rows
+from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.numerics.linalg import dot
 from dask_s3vm.problems.hinge import row_costs
 from dask_s3vm.problems.transductive import set_known_targets

@@ -26,7 +26,8 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import Ranked, select, up_to
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels.greedy import find_items, lazy_greedy
-from dask_s3vm.kernels.rows import CSR, Rows, products, square_norms, sum_rows
+from dask_s3vm.kernels.passes import products, square_norms, sum_rows
+from dask_s3vm.kernels.rows import CSR, Rows
 from dask_s3vm.problems.hinge import copied_rows, stacked_rows
 from dask_s3vm.problems.label_sums import LabelSums, lengths, unlabeled_rows
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from dask_s3vm.engine import operations
-from dask_s3vm.engine.cluster import ClusterEngine, RemoteGroup, WorkerGroup
+from dask_s3vm.engine.calls import RemoteGroup, WorkerGroup
+from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.operations import Uses, operation, uses_of
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.shard import Shard

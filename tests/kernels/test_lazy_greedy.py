@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dask_s3vm.engine.blocks import canonical_rows
 from dask_s3vm.kernels import greedy as greedy
 from dask_s3vm.kernels.greedy import find_items
-from dask_s3vm.kernels.rows import gram_matrix, products, square_norms, sum_rows
+from dask_s3vm.kernels.passes import gram_matrix, products, square_norms, sum_rows
 
 
 def blocks_of(dense):

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dask_s3vm.engine.blocks import frozen
-from dask_s3vm.kernels.rows import CSR, load_pair, new_pair, pair_output, sum_rows
+from dask_s3vm.kernels.passes import sum_rows
+from dask_s3vm.kernels.rows import CSR, load_pair, new_pair, pair_output
 from dask_s3vm.kernels.smooth import smooth_losses
 
 

@@ -289,7 +289,8 @@ def test_every_method_has_its_words(kind, rows, capfd, one_thread):
     lines = capfd.readouterr().err.splitlines()
     assert 1 <= len(lines) <= 3
     words = {
-        L2SVM: "Newton step", TSVM: "level", DAS3VM: "descent", QNS3VM: "stage", RLSC: "lam 1",
+        L2SVM: "Newton step", TSVM: "level", DAS3VM: "descent", QNS3VM: "stage",
+        RLSC: "values of lam",
         S2RLSC: "restart 50 of 50", STARSVM: "stage", QPS3VM: "SVM on the labels found",
         SubmodularS3VM: "SVM on the labels found",
     }[kind]  # fmt: skip

@@ -158,7 +158,7 @@ def test_a_method_without_such_a_picture_is_named(draw, plane):
 
 def test_a_history_alone_needs_its_method(plane):
     model = fit(TSVM, plane)
-    with pytest.raises(TypeError, match="give the fitted estimator, or method=, one of da, l2svm"):
+    with pytest.raises(TypeError, match="give the fitted estimator, or method=, one of cccp, da"):
         plot_objective(model.history_)
     with pytest.raises(ValueError, match=r"method must be one of .*got 'svm'"):
         plot_objective(model.history_, method="svm")
