@@ -290,7 +290,8 @@ def test_train_on_a_scheduler_with_two_workers(text_file, tmp_path):
 
 def test_an_evaluation_of_qn_is_measured_against_a_fused_pass():
     (told,) = rows_of(run("bench", "qn", "--rows", 1500, "--labels", 100, "--json"))
-    assert told["evaluations"] < told["rounds"] <= told["evaluations"] + 6
+    # beside evaluations: shares of predictions, and the supervised SVM that is part of the model
+    assert told["evaluations"] < told["rounds"] <= told["evaluations"] + 40
     assert told["fused_passes"] > 0
 
 
