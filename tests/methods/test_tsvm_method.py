@@ -216,6 +216,46 @@ def trained_bits(engine, y, positives, **more):
     return numbers, [{**row, "seconds": 0} for row in record.history]
 
 
+@pytest.mark.parametrize(
+    ("interval", "wanted"),
+    [
+        ((0.26, 0.361), (280, 330)),  # half of it
+        ((0.10, 0.50), (250, 350)),  # no more than five points
+        ((0.30, 0.304), (300, 300)),  # too narrow
+        ((0.05, 0.55), (300, 300)),  # too wide
+        ((0.30, 0.30), (300, 300)),
+    ],
+)
+def test_labels_may_end_near_the_ratio(interval, wanted):
+    assert BinaryTask(1, np.ones(2), 1000, 1000.0, 0.3, interval).label_window == wanted
+
+
+def test_a_release_lowers_the_objective_within_its_window():
+    rng = np.random.default_rng(3)
+    truth = rng.random(300) < 0.4
+    X = rng.normal(size=(300, 5)) + 1.2 * truth[:, None]
+    y = np.where(np.arange(300) < 40, truth.astype(int), -1)
+    found = {}
+    for interval in ((0.5, 0.5), (0.35, 0.65)):
+        engine, record = ingest(X, y).place(np.arange(2)), Record()
+        task = task_of(y, 0.5, interval=interval)
+        solution = train_on(engine, record, task)
+        n = sum(
+            int(np.count_nonzero(shard.state["target"][shard.unlabeled] > 0))
+            for shard in engine.shared_rows().shards
+        )
+        found[interval] = solution.objective, n, record.history
+        engine.close()
+    fixed, free = found.values()
+    assert fixed[1] == 130
+    assert free[1] < 130
+    assert free[1] >= task.label_window[0]
+    assert free[0] < fixed[0]
+    released = [row for row in free[2] if row["event"] == "release"]
+    assert released
+    assert not any(row["event"] == "release" for row in fixed[2])
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_loss_at_any_moment_changes_no_bit(losses, medium, n_classes):
     X, y = medium
