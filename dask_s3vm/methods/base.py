@@ -35,8 +35,8 @@ ENDINGS = ("converged", "precision", "max_stages", "max_iter")
 
 #: Labels of unlabeled rows may end within this part of the interval of the ratio, which is about a
 #: standard error, and at most so far from the ratio; not where that is too little to train again,
-#: nor where the interval is so wide that nothing is known of the ratio. With 30 labels and more this
-#: gains 0.2 points of error on the mean of 77 sets and numbers of labels; with ten it may lose.
+#: nor where the interval is so wide that nothing is known. With 30 labels and more this gains 0.2
+#: points of error on the mean of 77 sets and numbers of labels; with ten it may lose.
 LABEL_SHARE = 0.5
 MOST_LABEL_DRIFT = 0.05
 LEAST_WINDOW = 0.01
