@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from dask_s3vm import RLSC, load_model, rlsc_path, save_model
 from dask_s3vm.datasets import make_text
-from dask_s3vm.estimators import _least_squares
+from dask_s3vm.estimators import _least_squares_model
 
 LAMS = [1e-3, 0.1, 1.0, 30.0]
 
@@ -149,7 +149,7 @@ def test_few_wide_rows_are_exact(texts, lazy, as_dask):
 
 def test_many_wide_rows_go_through_landmarks(texts, monkeypatch):
     X, y = texts
-    monkeypatch.setattr(_least_squares, "LARGEST", 100)  # fewer than rows and columns
+    monkeypatch.setattr(_least_squares_model, "LARGEST", 100)  # fewer than rows and columns
     exact, near, far = (
         RLSC(lam=1e-2, n_components=n, random_state=0).fit(X, y).objective_ for n in (None, 90, 9)
     )

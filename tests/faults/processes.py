@@ -177,7 +177,9 @@ class Processes:
     def close(self):
         for process in [*self.workers, *self.frozen, self.scheduler]:
             if process.pid is not None:
-                children = psutil.Process(process.pid).children() if process.is_alive() else []
+                children = []
+                with contextlib.suppress(psutil.NoSuchProcess):  # it may end at any moment
+                    children = psutil.Process(process.pid).children()
                 for one in [process, *children]:
                     with contextlib.suppress(psutil.NoSuchProcess):
                         one.kill()
