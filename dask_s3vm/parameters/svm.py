@@ -136,7 +136,7 @@ class DAParameters(TransductiveParameters):
 
 
 @parametrized
-class CCCPParameters(TransductiveParameters):
+class CCCPParameters(BlendParameters, TransductiveParameters):
     """Parameters of the concave-convex procedure."""
 
     facts = MethodFacts(

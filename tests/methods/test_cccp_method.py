@@ -136,7 +136,7 @@ def test_weights_are_repetitions():
 
 def test_without_a_bias_nothing_is_centered():
     X, _, few = clusters(20, 180, apart=1.5)
-    model = CCCPS3VM(0.1, fit_intercept=False, positive_ratio=0.5).fit(X, few)
+    model = CCCPS3VM(0.1, fit_intercept=False, positive_ratio=0.5, supervised_part=0.0).fit(X, few)
     assert model.intercept_ == 0.0
     value = objective(model.coef_[0], 0.0, X, few, 0.1, 1.0)
     assert model.objective_ == pytest.approx(value, rel=1e-9)
