@@ -6,9 +6,9 @@ weight need no pass over the unlabeled rows. Stages before the last are solved l
 One outer iteration is one stage.
 
 Eq. 13 fixes the mean output of the unlabeled rows, which is no share of positive ones where classes
-are skewed. If the share of positive predictions disagrees with the ratio at the end, and balance is
-not "paper", the stages are gone again, and before each of them the offset moves so that the share
-of positive outputs is the ratio. Where both agree, eq. 13 finds lower objectives. Of these stages
+are skewed. If the share of positive predictions is more than `CLOSE` off the ratio at the end, and
+balance is not "paper", all stages are repeated, and before each of them the offset moves so that
+the share of positive outputs is the ratio. Where both agree, eq. 13 finds lower objectives. Of these stages
 the last one counts whose minimum still agrees with the ratio, or is nearest to that: with rare
 positives and the full weight of the unlabeled rows, all outputs may shrink to their mean.
 
@@ -41,8 +41,8 @@ STAGE_TOL = 1e-5
 #: Steps of the last stage, at least.
 LEAST_STEPS = 3
 
-#: Share of the unlabeled rows by which predictions may disagree with the ratio and the stages are
-#: not gone again: a small move of the bias does.
+#: Predictions may disagree with the ratio by this share of the unlabeled rows before the stages are
+#: repeated: a small move of the bias is enough.
 CLOSE = 0.02
 
 #: Largest growth of that weight at which the value for the next follows from the last; rounding
