@@ -36,8 +36,8 @@ ENDINGS = ("converged", "precision", "max_stages", "max_iter")
 #: Labels of unlabeled rows may end within this part of the interval of the ratio, which is about a
 #: standard error, and at most so far from the ratio; not where that is too little to train again,
 #: nor where the interval is so wide that nothing is known. With 30 labels and more, and without
-#: these limits, it gained 0.2 points of error on the mean of 77 sets and numbers of labels; with ten
-#: labels it lost on some.
+#: these limits, it gained 0.2 points of error on the mean of 77 sets and numbers of labels; with
+#: ten labels it lost on some.
 LABEL_SHARE = 0.5
 MOST_LABEL_DRIFT = 0.05
 LEAST_WINDOW = 0.01

@@ -8,9 +8,9 @@ One outer iteration is one stage.
 Eq. 13 fixes the mean output of the unlabeled rows, which is no share of positive ones where classes
 are skewed. If the share of positive predictions is more than `CLOSE` off the ratio at the end, and
 balance is not "paper", all stages are repeated, and before each of them the offset moves so that
-the share of positive outputs is the ratio. Where both agree, eq. 13 finds lower objectives. Of these stages
-the last one counts whose minimum still agrees with the ratio, or is nearest to that: with rare
-positives and the full weight of the unlabeled rows, all outputs may shrink to their mean.
+the share of positive outputs is the ratio. Where both agree, eq. 13 finds lower objectives. Of
+these stages the last one counts whose minimum still agrees with the ratio, or is nearest to that:
+with rare positives and the full weight of the unlabeled rows, all outputs may shrink to their mean.
 
 A stage begins along its own gradient. The pairs of the stage before know nothing of the new
 weight of the unlabeled rows, whose loss is not convex: with them, first steps are long and
