@@ -16,6 +16,9 @@ _WANTED = "a 2-d numpy array, a scipy.sparse array or matrix, or an array of the
 #: Largest value to train on: products of a few of them must not overflow.
 MAX_VALUE = 1e50
 
+#: Values whose size is checked at a time.
+_IN_CACHE = 1 << 15
+
 #: Stored entries whose order is checked at a time.
 _AT_ONCE = 1 << 22
 
@@ -71,12 +74,11 @@ def check_size(values: np.ndarray) -> None:
     """Raise ValueError for values that products would overflow with."""
     if values.dtype.kind != "f" or values.dtype.itemsize < 8 or not values.size:
         return
-    # one pass for nearly all data: the sum of squares is small only if all values are
+    # pieces: the minimum is found while they are in the cache. No BLAS: after a product its threads
+    # spin for milliseconds, on the cores that the first rounds of the fit need
     flat = values.ravel(order="K")
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.dot(flat, flat) <= MAX_VALUE**2:
-            return
-    largest = max(float(flat.max()), -float(flat.min()))
+    pieces = (flat[low : low + _IN_CACHE] for low in range(0, flat.size, _IN_CACHE))
+    largest = max(max(float(piece.max()), -float(piece.min())) for piece in pieces)
     if largest > MAX_VALUE:
         raise ValueError(
             f"X has values up to {largest:.3g}; wanted at most {MAX_VALUE:.0e}: divide its columns "
