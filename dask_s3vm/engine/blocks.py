@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dask_s3vm.engine.containers import check_size, plain_rows, refuse_masked
+from dask_s3vm.engine.containers import check_values, plain_rows, refuse_masked
 from dask_s3vm.engine.mapped import MappedRows, mapped_rows
-from dask_s3vm.kernels.rows import CSR, MAX_ENTRIES, Rows, check_finite
+from dask_s3vm.kernels.rows import CSR, MAX_ENTRIES, Rows
 from dask_s3vm.labels import as_labels
 from dask_s3vm.numerics.ones import is_ones, joined, without_ones
 
@@ -44,8 +44,6 @@ def make_block(
     """
     in_file = mapped_rows(X) if mapped else None
     rows, n_features = (in_file, X.shape[1]) if in_file else canonical_rows(X, narrow)
-    if not isinstance(rows, MappedRows):
-        check_size(rows.values if isinstance(rows, CSR) else rows)
     n = row_count(rows)
     for name, values in (("y", labels), ("sample_weight", weights)):
         if values is not None and np.shape(values) != (n,):
@@ -226,7 +224,7 @@ def _as_columns(indices: np.ndarray, n_features: int, narrow: bool) -> np.ndarra
 
 
 def _as_values(values: np.ndarray, narrow: bool) -> np.ndarray:
-    """Convert values to float32 or float64; refuse other than real types, NaN and infinity."""
+    """Convert values to float32 or float64; refuse other types, NaN, infinity, overflow."""
     kind = values.dtype.kind
     if kind not in "fiub":
         raise TypeError(
@@ -240,7 +238,7 @@ def _as_values(values: np.ndarray, narrow: bool) -> np.ndarray:
         result = values.astype(np.float64, copy=False)
         if narrow or kind != "f":
             result = _narrowed(result)
-    check_finite(result)
+    check_values(result)
     return result
 
 

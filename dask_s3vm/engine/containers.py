@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dask_s3vm.kernels.rows import check_columns, check_indptr
+from dask_s3vm.kernels.rows import check_finite, check_indptr
 
 _WANTED = "a 2-d numpy array, a scipy.sparse array or matrix, or an array of the package `sparse`"
 
 #: Largest value to train on: products of a few of them must not overflow.
 MAX_VALUE = 1e50
-
-#: Values whose size is checked at a time.
-_IN_CACHE = 1 << 15
 
 #: Stored entries whose order is checked at a time.
 _AT_ONCE = 1 << 22
@@ -70,15 +67,16 @@ def refuse_masked(values: Any, name: str) -> None:
         )
 
 
-def check_size(values: np.ndarray) -> None:
-    """Raise ValueError for values that products would overflow with."""
-    if values.dtype.kind != "f" or values.dtype.itemsize < 8 or not values.size:
-        return
-    # pieces: the minimum is found while they are in the cache. No BLAS: after a product its threads
-    # spin for milliseconds, on the cores that the first rounds of the fit need
+def check_values(values: np.ndarray) -> None:
+    """Raise ValueError for NaN, infinity, and values that products would overflow with."""
+    # One pass for nearly all data: the sum of squares is small only if all values are. Not by BLAS:
+    # its threads spin for milliseconds afterwards, on the cores that the first rounds need.
     flat = values.ravel(order="K")
-    pieces = (flat[low : low + _IN_CACHE] for low in range(0, flat.size, _IN_CACHE))
-    largest = max(max(float(piece.max()), -float(piece.min())) for piece in pieces)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.einsum("i,i->", flat, flat) <= MAX_VALUE**2:
+            return
+    check_finite(values)
+    largest = max(float(flat.max()), -float(flat.min()))
     if largest > MAX_VALUE:
         raise ValueError(
             f"X has values up to {largest:.3g}; wanted at most {MAX_VALUE:.0e}: divide its columns "
@@ -86,7 +84,19 @@ def check_size(values: np.ndarray) -> None:
         )
 
 
-def is_canonical(indptr: np.ndarray, indices: np.ndarray) -> bool:
+def check_columns(indptr: np.ndarray, indices: np.ndarray, n_features: int) -> bool:
+    """Raise ValueError for column numbers outside X; return whether they increase in every row."""
+    rising = _rises(indptr, indices)
+    if rising:  # then the first and the last of each row tell
+        filled = indptr[:-1] < indptr[1:]
+        ends = np.concatenate([indptr[:-1][filled], indptr[1:][filled] - 1])
+        indices = indices[ends]
+    if len(indices) and (indices.min() < 0 or indices.max() >= n_features):
+        raise ValueError(f"X has a block with column numbers outside 0..{n_features - 1}")
+    return rising
+
+
+def _rises(indptr: np.ndarray, indices: np.ndarray) -> bool:
     """Whether column numbers increase within every row."""
     starts = indptr[1:-1]
     for low in range(0, len(indices) - 1, _AT_ONCE):
@@ -112,8 +122,7 @@ def _scipy_of(block: Any) -> Any:
 
 def _canonical(csr: Any) -> sp.csr_array:
     stored = check_indptr(csr.data, csr.indices, csr.indptr, csr.shape)
-    check_columns(csr.indices[:stored], csr.shape[1])
-    if is_canonical(csr.indptr, csr.indices[:stored]):
+    if check_columns(csr.indptr, csr.indices[:stored], csr.shape[1]):
         return csr if isinstance(csr, sp.csr_array) else sp.csr_array(csr)
     parts = (csr.data[:stored].copy(), csr.indices[:stored].copy(), csr.indptr.copy())
     if parts[0].dtype.kind == "b":  # True and True is 2 in a matrix of numbers

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from dask_s3vm.engine.containers import is_canonical
-from dask_s3vm.kernels.rows import CSR, Rows, check_columns, check_finite, check_indptr
+from dask_s3vm.engine.containers import check_columns
+from dask_s3vm.kernels.rows import CSR, Rows, check_finite, check_indptr
 from dask_s3vm.numerics.ones import is_ones, ones
 
 #: Bytes that are checked before their pages are released.
@@ -226,8 +226,7 @@ def _check(rows: MappedRows, n_features: int) -> bool:
         part = rows.part(start, min(start + step, rows.n_rows))
         found = part.open()
         if isinstance(found, CSR):
-            check_columns(found.indices, n_features)
-            canonical = canonical and is_canonical(found.indptr, found.indices)
+            canonical &= check_columns(found.indptr, found.indices, n_features)
             found = found.values
         check_finite(found)
         part.release()

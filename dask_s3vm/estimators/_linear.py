@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
@@ -15,7 +16,7 @@ from dask_s3vm.frames import take_label
 from dask_s3vm.labels import AUTO, as_labels, is_unlabeled, of_kind
 from dask_s3vm.parameters.fields import constraints_of, fitted, parametrized, refuse_renamed
 from dask_s3vm.parameters.shared import KernelParameters
-from dask_s3vm.prediction import LinearClasses, LinearOutputs
+from dask_s3vm.prediction import LinearClasses, LinearOutputs, classes_of
 
 
 class _Constraints:
@@ -186,6 +187,12 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(np.average(right[known], weights=weights))
 
+    def _classes(self, X: Any) -> Any:
+        """Predict rows that `fit` has checked; a dask X is checked again, block by block."""
+        if sp.issparse(X):
+            return classes_of(self._outputs(X.tocsr()), self.classes_)
+        return self.predict(X)
+
     def _complete(
         self, X: Any, y: Any, block_rows: tuple[int, ...], found: np.ndarray | None = None
     ) -> Any:
@@ -197,7 +204,7 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
         if isinstance(X, PlacedRows):
             return None
         X, y = as_array(X), as_array(y)
-        predicted = self.predict(X) if found is None else like_rows(found, X, block_rows)
+        predicted = self._classes(X) if found is None else like_rows(found, X, block_rows)
         if not is_dask(X):
             y = plain_labels(y)
             return _labels_or(y, predicted, self.classes_)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
@@ -138,7 +139,10 @@ def take_in(
     if sample_weight is not None and not is_dask(sample_weight):
         sample_weight = _weights_in_memory(sample_weight, X)
     if not is_dask(X):
-        X = validate_data(estimator, checkable(X), **_CHECKS)
+        if sp.issparse(X):  # checked, and put in order, where blocks are made of it
+            X = validate_data(estimator, X, **_CHECKS, ensure_all_finite=False)
+        else:
+            X = validate_data(estimator, checkable(X), **_CHECKS)
         kernel_map = find_map(X)
         features = None if kernel_map is None else FeatureBlocks(kernel_map, X.dtype)
         return ingest(X, y, sample_weight, features), kernel_map

@@ -22,7 +22,7 @@ from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
 
 from dask_s3vm import _config
 from dask_s3vm.engine.blocks import Block, frozen
-from dask_s3vm.engine.containers import check_size
+from dask_s3vm.engine.containers import check_values
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.features.landmarks import narrow_rows, one_column_block, sample
 from dask_s3vm.kernels.rows import CSR
@@ -191,7 +191,7 @@ def fit_kernel_map(
     check_kernel(kernel, sigma, gamma, kernel_params)
     by_range = is_by_range(kernel, sigma, gamma)
     rows, low, high = sample(X, n_components, random_state, by_range)
-    check_size(rows.data if sp.issparse(rows) else rows)
+    check_values(rows.data if sp.issparse(rows) else rows)
     if by_range:
         sigma = sigma_of_range(low, high)
     params = resolved_params(kernel, rows.shape[1], sigma, gamma, degree, coef0, kernel_params)
@@ -283,7 +283,7 @@ def sigma_of_range(low: np.ndarray | None, high: np.ndarray | None) -> float:
     ranges = np.stack([low, high])
     if not np.isfinite(ranges).all():
         raise ValueError("Input X contains NaN or infinity")
-    check_size(ranges)
+    check_values(ranges)
     diagonal = float(np.sqrt(np.sum((high - low) ** 2)))
     return SCALE * diagonal or 1.0  # all rows equal: any width will do
 

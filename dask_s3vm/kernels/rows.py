@@ -343,12 +343,6 @@ def check_indptr(
     return stored
 
 
-def check_columns(indices: np.ndarray, n_features: int) -> None:
-    """Raise ValueError for column numbers outside the width of X."""
-    if len(indices) and (indices.min() < 0 or indices.max() >= n_features):
-        raise ValueError(f"X has a block with column numbers outside 0..{n_features - 1}")
-
-
 def check_finite(values: np.ndarray) -> None:
     """Raise ValueError for NaN and infinity."""
     # the sum is finite for nearly all valid data: the exact test runs only where it is not

@@ -16,6 +16,7 @@ from dask_s3vm.engine.blocks import (
     slice_rows,
     stack_rows,
 )
+from dask_s3vm.engine.containers import MAX_VALUE
 from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.labels import as_labels
 
@@ -98,9 +99,7 @@ def test_wide_rows_have_32_bit_columns():
 
 @given(
     values=st.lists(
-        st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.floats(width=32)).filter(
-            np.isfinite
-        ),
+        st.one_of(st.floats(-MAX_VALUE, MAX_VALUE), st.floats(width=32)).filter(np.isfinite),
         min_size=1,
         max_size=30,
     )

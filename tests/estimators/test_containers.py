@@ -24,7 +24,7 @@ from dask_s3vm import (
     SubmodularS3VM,
     save_model,
 )
-from dask_s3vm.engine.containers import is_canonical, plain_rows
+from dask_s3vm.engine.containers import check_columns, plain_rows
 from dask_s3vm.features import UnitScaler
 from dask_s3vm.io.models import load_predictor
 
@@ -140,7 +140,7 @@ def test_any_container_gives_the_same_bits(name, container, seed):
 def test_canonical_rows_are_not_copied():
     rows = sp.csr_array(data()[0])
     assert plain_rows(rows) is rows
-    assert is_canonical(rows.indptr, rows.indices)
+    assert check_columns(rows.indptr, rows.indices, rows.shape[1])
 
 
 @given(st.lists(st.lists(st.integers(0, 4), max_size=6), min_size=1, max_size=8))
@@ -148,7 +148,10 @@ def test_the_order_of_columns_is_recognized(columns):
     indptr = np.cumsum([0] + [len(row) for row in columns])
     indices = np.array([j for row in columns for j in row], dtype=np.int32)
     wanted = all(low < high for row in columns for low, high in pairwise(row))
-    assert is_canonical(indptr, indices) == wanted
+    assert check_columns(indptr, indices, 5) == wanted
+    if len(indices):
+        with pytest.raises(ValueError, match="column numbers outside 0"):
+            check_columns(indptr, indices, int(indices.max()))
 
 
 def test_repeated_booleans_are_counted():
