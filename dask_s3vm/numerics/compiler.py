@@ -94,13 +94,18 @@ def _is_private(path: Path) -> bool:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
-        status = path.stat()
+        status, above = path.lstat(), path.parent.stat()
         tempfile.TemporaryFile(dir=path).close()
     except OSError:
         return False
     if not hasattr(os, "geteuid"):  # Windows: a user's profile is private
         return True
-    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    me = os.geteuid()
+    # who owns the directory above, or may write to it, could put another one in this place
+    replaceable = above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX
+    if above.st_uid not in (me, 0) or replaceable:
+        return False
+    return status.st_uid == me and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 @functools.cache

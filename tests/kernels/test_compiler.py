@@ -114,8 +114,8 @@ def test_files_that_cannot_be_read_cost_a_compilation(toy_package, tmp_path):
 
 def test_numba_cache_dir_wins_and_is_shared_with_care(toy_package, tmp_path):
     shared = tmp_path / "shared"
-    shared.mkdir(mode=0o777)
-    shared.chmod(0o777)
+    shared.mkdir()
+    shared.chmod(0o1777)
     run_toy(toy_package, tmp_path / "cache", NUMBA_CACHE_DIR=str(shared))
     (own,) = shared.iterdir()
     assert own.name == f"dask-s3vm-{os.geteuid()}"
@@ -149,6 +149,25 @@ def test_directories_of_others_are_not_trusted(root_of, tmp_path):
     assert last not in (user, private)
     assert last.parent == temporary
     assert last.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_directory_that_others_could_replace_is_not_trusted(root_of, tmp_path):
+    above, temporary = tmp_path / "open", tmp_path / "tmp"
+    above.mkdir()
+    temporary.mkdir()
+    above.chmod(0o777)
+    assert root_of(above / "cache", temporary).parent == temporary
+    above.chmod(0o1777)  # as /tmp: only owners rename
+    assert root_of(above / "cache", temporary) == above / "cache"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
+def test_a_directory_below_that_of_somebody_else_is_not_trusted(root_of, tmp_path):
+    above, temporary = tmp_path / "theirs", tmp_path / "tmp"
+    above.mkdir()
+    temporary.mkdir()
+    os.chown(above, 12345, 12345)
+    assert root_of(above / "cache", temporary).parent == temporary
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
