@@ -73,8 +73,9 @@ def check_values(values: np.ndarray) -> None:
     # its threads spin for milliseconds afterwards, on the cores that the first rounds need.
     flat = values.ravel(order="K")
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.einsum("i,i->", flat, flat) <= MAX_VALUE**2:
-            return
+        total = float(np.einsum("i,i->", flat, flat))  # float: the limit is infinite as a float32
+    if total <= MAX_VALUE**2:
+        return
     check_finite(values)
     largest = max(float(flat.max()), -float(flat.min()))
     if largest > MAX_VALUE:

@@ -148,7 +148,7 @@ def test_opposite_infinities_are_refused():
 
 @pytest.mark.parametrize("narrow", [True, False])
 def test_large_finite_values_are_not_mistaken_for_infinity(narrow):
-    matrix = np.full((3, 2), 1.7e308)
+    matrix = np.full((3, 2), MAX_VALUE)
     assert np.array_equal(canonical_rows(matrix, narrow)[0], matrix)
 
 
