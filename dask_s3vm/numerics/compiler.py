@@ -22,6 +22,7 @@ from typing import Any
 import numba
 import platformdirs
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.compiler_lock import global_compiler_lock
 
 from dask_s3vm._version import __version__
 
@@ -48,6 +49,9 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     if function is None:
         return functools.partial(kernel, **options)
     compiled = numba.njit(nogil=True, **options)(function)
+    # numba looks through its registry of types while the first call in another thread may add to it
+    for name in ("typeof_pyval", "_compilation_chain_init_hook"):
+        setattr(compiled, name, global_compiler_lock(getattr(compiled, name)))
     if _PACKAGE.is_dir():  # not where the package is imported from a zip archive
         compiled._cache = _KernelCache(function)
     return compiled

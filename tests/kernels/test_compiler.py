@@ -45,6 +45,43 @@ def test_kernels_build_on_their_own_subpackage_and_on_kernels_and_numerics_alone
         assert not foreign & used, f"{path} uses {foreign & used} in a kernel"
 
 
+FIRST_CALLS = """
+import sys, threading, time
+import numpy as np
+from numba.core import entrypoints
+from numba.core.typing.typeof import typeof_impl
+from dask_s3vm.numerics.random import row_uniform
+
+class Slow(type):
+    def __subclasscheck__(cls, other):
+        time.sleep(0.1)
+        return False
+
+def add_types():  # numba does this in the first call, without a lock
+    entrypoints.init_all = lambda: None
+    for _ in range(10):
+        typeof_impl.register(type("Added", (), {}), lambda value, context: None)
+        time.sleep(0.05)
+
+failed = []
+threading.excepthook = lambda args: failed.append(args.exc_value)
+typeof_impl.register(Slow("Walked", (), {}), lambda value, context: None)
+entrypoints.init_all = add_types
+threads = [threading.Thread(target=row_uniform, args=(np.uint64(1), 2)) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+sys.exit(repr(failed) if failed else 0)
+"""
+
+
+def test_first_calls_from_several_threads_do_not_disturb_each_other():
+    """numba looks through its registry of types while another thread adds to it."""
+    found = subprocess.run([sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+
+
 @pytest.fixture
 def toy_package(tmp_path):
     """A copy of the package with a kernel and its helper in files of their own."""
