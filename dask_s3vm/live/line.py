@@ -41,8 +41,17 @@ class Progress(Course):
         super().__init__(rounds, n_problems, clock)
         self._stream = sys.stderr if stream is None else stream
         self._terminal = self._stream.isatty()
+        self._row: HistoryRow | None = None
         self._shown_at = -float("inf")
         self._news = False
+
+    def add_row(self, row: HistoryRow) -> None:
+        """Take in a row of the history, and write the line again if it is time to."""
+        with self._lock:
+            self._switches += row.get("switches", 0)
+            self._row = row
+            self._news = True
+            self._show(self._clock())
 
     def refresh(self) -> None:
         """Write the line again if it is time to."""
@@ -65,10 +74,6 @@ class Progress(Course):
                 self._stream.write("\n")
                 self._stream.flush()
             self._row = None
-
-    def _add(self, row: HistoryRow, now: float) -> None:
-        self._news = True
-        self._show(now)
 
     def _show(self, now: float) -> None:
         self._count_rounds(now)

@@ -1,7 +1,7 @@
-"""Messages about a fit, a few in a second: for the live page.
+"""Messages about a fit, one in a second: for the live page.
 
-A thread of its own makes them, so that the fit never waits for a network. What goes wrong in it
-ends the messages, never the fit.
+A thread of its own makes them, so that the fit never waits for a network: it only leaves its rows
+for that thread. What goes wrong there ends the messages, never the fit.
 """
 
 import contextlib
@@ -9,6 +9,7 @@ import contextvars
 import logging
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ from dask_s3vm import _config
 from dask_s3vm.engine.computing import current_client
 from dask_s3vm.engine.protocol import Engine, Mark
 from dask_s3vm.live.charts import as_message, charts_of, sums_of
-from dask_s3vm.live.course import TICK, Course
+from dask_s3vm.live.course import Course
 from dask_s3vm.methods.run import HistoryRow
 
 logger = logging.getLogger(__name__)
@@ -24,15 +25,18 @@ logger = logging.getLogger(__name__)
 #: Seconds until the first message: fits that end sooner send none.
 FIRST = 0.25
 
+#: Seconds between two messages. Sending one takes client and scheduler a millisecond.
+EVERY = 1.0
+
 #: Seconds that the end of a fit waits for its last message.
 LAST = 1.0
 
-#: Shortest time over which the shares of the time are taken.
-SPAN = 1.0
+#: Shortest time over which the shares of the time are taken. Asking the workers for their part is
+#: a call to each of them, for which the next round waits.
+SPAN = 3.0
 
-#: Points in a message, and points that wait for one.
-MOST_IN_MESSAGE = 40
-MOST_WAITING = 2000
+#: Points in a message.
+MOST_POINTS = 40
 
 #: Parameters that say nothing of the model, or name places.
 NOT_SHOWN = ("callbacks", "verbose", "checkpoint", "warm_start")
@@ -171,7 +175,7 @@ class Publisher(Course):
         self._objective: Any = None
         self._engine = engine
         self._sinks = list(sinks)
-        self._points: list[dict[str, Any]] = []
+        self._new: deque[tuple[float, HistoryRow]] = deque()
         times = engine.times
         self._start = Mark(time.perf_counter(), engine.rounds, times.rounds, times.passes)
         self._mark = self._start
@@ -189,9 +193,8 @@ class Publisher(Course):
             super().at(about, what, done)
 
     def add_row(self, row: HistoryRow) -> None:
-        """Take in a row of the history."""
-        with _harmless():
-            super().add_row(row)
+        """Leave a row of the history for the next message."""
+        self._new.append((self._clock(), row))
 
     def refresh(self) -> None:
         """Send a message; a sink that fails gets no other one."""
@@ -221,24 +224,29 @@ class Publisher(Course):
         wait = FIRST
         while not self._over.wait(wait):
             self.refresh()
-            wait = TICK
-        if wait == TICK:
+            wait = EVERY
+        if wait == EVERY:
             self.refresh()
 
-    def _add(self, row: HistoryRow, now: float) -> None:
-        for name in self._sums:
-            self._sums[name] += row.get(name) or 0
-        values = {**row, **self._sums}
-        point = {name: _plain(values[name]) for name in self._columns if name in row}
-        point |= {"t": now - self._began, "p": self._number(row)}
-        self._objective = point.get("objective", self._objective)
-        self._points.append(point)
-        if len(self._points) > MOST_WAITING:
-            del self._points[::2]
+    def _points(self) -> list[dict[str, Any]]:
+        """Points of the rows since the last message: every k-th one, and the last."""
+        n = len(self._new)  # others may come in meanwhile
+        step = -(-n // MOST_POINTS)
+        points: list[dict[str, Any]] = []
+        with _harmless():
+            for left in reversed(range(n)):
+                when, row = self._new.popleft()
+                for name in self._sums:
+                    self._sums[name] += row.get(name) or 0
+                if left % step == 0:
+                    values = {**row, **self._sums}
+                    point = {name: _plain(values[name]) for name in self._columns if name in row}
+                    points.append(point | {"t": when - self._began, "p": self._number(row)})
+                    self._objective = point.get("objective", self._objective)
+        return points
 
     def _message(self, seconds: float) -> dict[str, Any]:
-        engine, step = self._engine, -(-len(self._points) // MOST_IN_MESSAGE) or 1
-        points, self._points = self._points[::-step][::-1], []
+        engine, points = self._engine, self._points()
         state, ending = self._ending
         self._look_at_shards(seconds)
         remarks, self._remarks = self._remarks, []
@@ -268,8 +276,9 @@ class Publisher(Course):
     def _shares(self, seconds: float) -> list[float] | None:
         """Where the time since the last mark of the engine went; None until there is a new one."""
         times, last = self._engine.times, self._mark
-        new, times.wanted = times.mark, True
+        new = times.mark
         if new is None or new.clock - last.clock < SPAN or new.n_rounds == last.n_rounds:
+            times.wanted = time.perf_counter() - last.clock >= SPAN
             return None
         self._mark = new
         span = new.clock - last.clock
@@ -301,7 +310,7 @@ class Publisher(Course):
             self._short_since = seconds
         elif not short and (self._short_since is not None or before.keys() - now.keys()):
             since = seconds if self._short_since is None else self._short_since
-            within = max(seconds - since, TICK)
+            within = max(seconds - since, EVERY)
             self._remarks.append([seconds, f"all shards are placed again, within {within:.1f} s"])
             self._short_since = None
         if self._ending[0] == "running":

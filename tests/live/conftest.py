@@ -10,7 +10,7 @@ import pytest
 def at_once(monkeypatch):
     """Have messages sent from the first moment on, and often."""
     monkeypatch.setattr("dask_s3vm.live.publisher.FIRST", 0.0)
-    monkeypatch.setattr("dask_s3vm.live.publisher.TICK", 0.1)
+    monkeypatch.setattr("dask_s3vm.live.publisher.EVERY", 0.1)
     monkeypatch.setattr("dask_s3vm.live.publisher.SPAN", 0.0)
     monkeypatch.setattr("dask_s3vm.live.publisher.LAST", 60.0)
 

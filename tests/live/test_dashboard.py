@@ -175,12 +175,15 @@ def test_trouble_with_the_page_is_none_of_the_fit(trouble, client, rows, monkeyp
     assert [record.levelname for record in said] == ["DEBUG"]
 
 
-def test_rows_of_a_history_that_make_no_sense_are_none_of_the_fit(client, rows, monkeypatch):
-    def stumble(self, row, now):
+def test_rows_of_a_history_that_make_no_sense_are_left_out(client, rows, monkeypatch, state_at):
+    def stumble(value):
         raise ValueError("what is this?")
 
-    monkeypatch.setattr("dask_s3vm.live.publisher.Publisher._add", stumble)
+    monkeypatch.setattr("dask_s3vm.live.publisher._plain", stumble)
     L2SVM(lam=0.01).fit(*rows)
+    fit = state_at(page_address(client))["fit"]
+    assert fit["state"] == "done"
+    assert fit["points"] == []
 
 
 def test_a_scheduler_without_a_dashboard_gets_no_page(client, rows, monkeypatch):
