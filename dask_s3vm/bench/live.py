@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -12,71 +11,93 @@ from dask_s3vm.datasets import make_text
 from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.estimators import L2SVM
-from dask_s3vm.live.publisher import published
+from dask_s3vm.live.publisher import EVERY, SPAN, published
 from dask_s3vm.problems.hinge import L2SVMProblem
 
 Row = dict[str, Any]
 
+#: Seconds between two messages here: time for client and scheduler to be done with one.
+PAUSE = 0.02
 
-def measure_live(n_rows: int, seconds: float, n_pairs: int = 8) -> list[Row]:
-    """Time rounds on two workers, by turns with and without messages to the live page.
 
-    Client, scheduler and page share one process, and its CPU time is counted too: on a busy
-    machine it tells more than the clock on the wall.
+def measure_live(n_rows: int, n_messages: int) -> list[Row]:
+    """Time what the live page adds to a fit on two workers.
+
+    Messages and asks for the times of the workers are measured each by itself, and set in relation
+    to the time between two of them. (The times of rounds with and without the page differ by ten
+    percent from turn to turn, and so say nothing.) Client, scheduler and page share one process:
+    its CPU time is that of all three.
 
     Parameters
     ----------
     n_rows : number of text-like rows.
-    seconds : length of a turn.
-    n_pairs : turns of each kind.
+    n_messages : number of messages, and of rounds with and without an ask.
     """
     X, y = make_text(n_rows, 5000, block="scipy", chunks=max(n_rows // 8, 1), random_state=0)
-    turns: dict[str, list[tuple[float, float]]] = {"alone": [], "told": []}
     with worker_processes(2):
         engine = ingest(X, y).place(np.array([0, 1], dtype=np.int8))
         assert isinstance(engine, ClusterEngine), "rows stayed in this process"
         try:
-            problem = L2SVMProblem(engine, 1e-3, 1, np.ones(2))
-            w = np.zeros(engine.layout.n_features + 1)
-
-            def step() -> None:
-                problem.evaluate(w)
-
-            _turn(engine, step, 1.0, told=True)  # adds the page, and warms up
-            for number in range(2 * n_pairs):
-                # in the order told, alone, alone, told: a drift of the machine cancels
-                kind = "told" if number % 4 in (0, 3) else "alone"
-                turns[kind].append(_turn(engine, step, seconds, kind == "told"))
+            plain, asking = _time_rounds(engine, n_messages)
+            message = _time_messages(engine, n_messages, max(round(EVERY / plain[0]), 1))
         finally:
             engine.close()
-    medians = {kind: np.median(np.array(found), axis=0) for kind, found in turns.items()}
-    alone, told = medians["alone"], medians["told"]
+    ask = asking - plain
+    parts = [("round", plain[0], plain), ("message", EVERY, message), ("ask", SPAN, ask)]
     return [
         {
             "rows": n_rows,
-            "measure": measure,
-            "alone_ms": 1000.0 * float(alone[place]),
-            "told_ms": 1000.0 * float(told[place]),
-            "%_of_a_round": 100.0 * float((told[place] - alone[place]) / alone[0]),
+            "part": part,
+            "every_ms": 1000.0 * every,
+            "wall_ms": 1000.0 * float(wall),
+            "cpu_ms": 1000.0 * float(cpu),
+            "%_of_time": 100.0 * float(max(wall, cpu)) / every,
         }
-        for place, measure in enumerate(("wall", "CPU of client and scheduler"))
+        for part, every, (wall, cpu) in parts
     ]
 
 
-def _turn(
-    engine: ClusterEngine, step: Callable[[], None], seconds: float, told: bool
-) -> tuple[float, float]:
-    """Make rounds for some seconds; returns wall and CPU seconds of a round."""
-    with ExitStack() as stack:
-        publisher = None
-        if told:
-            publisher = stack.enter_context(published(L2SVM(), engine, lambda: engine.rounds, 1))
-            assert publisher is not None, "there is a client, so there is a page"
-            publisher.start()
-        n, began, cpu = 0, time.perf_counter(), time.process_time()
-        while time.perf_counter() - began < seconds:
-            step()
-            n += 1
-            if publisher is not None:
-                publisher.add_row({"class": 1, "iteration": n, "objective": 1.0 / n})
-        return (time.perf_counter() - began) / n, (time.process_time() - cpu) / n
+def _time_rounds(engine: ClusterEngine, n: int) -> np.ndarray:
+    """Wall and CPU seconds of a round, and of one before which workers are asked; by turns."""
+    problem = L2SVMProblem(engine, 1e-3, 1, np.ones(2))
+    w = np.zeros(engine.layout.n_features + 1)
+    for _ in range(10):
+        problem.evaluate(w)
+    found = np.empty((n, 2, 2))
+    for number in range(n):
+        for asks in (False, True):
+            engine.times.wanted = asks
+            found[number, int(asks)] = _seconds(lambda: problem.evaluate(w))
+    return np.median(found, axis=0)
+
+
+def _time_messages(engine: ClusterEngine, n: int, rows: int) -> np.ndarray:
+    """Wall and CPU seconds of a message with some rows of the history.
+
+    Wall seconds are those of the thread that sends it, which the fit does not wait for.
+    """
+    with published(L2SVM(), engine, lambda: engine.rounds, 1) as publisher:
+        assert publisher is not None, "there is a client, so there is a page"
+
+        def send() -> None:
+            for _ in range(rows):
+                publisher.add_row({"class": 1, "iteration": 1, "objective": 1.0})
+            publisher.refresh()
+
+        def pause() -> None:
+            time.sleep(PAUSE)
+
+        def send_and_pause() -> None:
+            send()
+            pause()
+
+        send_and_pause()  # adds the page
+        found = [_seconds(send_and_pause) - _seconds(pause) for _ in range(n)]
+        return np.mean(found, axis=0)
+
+
+def _seconds(work: Callable[[], Any]) -> np.ndarray:
+    """Wall and CPU seconds of a call."""
+    began, cpu = time.perf_counter(), time.process_time()
+    work()
+    return np.array([time.perf_counter() - began, time.process_time() - cpu])

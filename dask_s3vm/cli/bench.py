@@ -116,13 +116,13 @@ def safety(rows: int, steps: int, as_json: bool) -> None:
 
 @bench.command()
 @_with_default("--rows", default=20_000, help="Number of rows.")
-@_with_default("--seconds", default=4.0, help="Length of one of 16 turns.")
+@_with_default("--messages", default=300, help="Number of messages, and of rounds.")
 @json_option
-def live(rows: int, seconds: float, as_json: bool) -> None:
-    """Measure what the live page costs a round on two worker processes."""
+def live(rows: int, messages: int, as_json: bool) -> None:
+    """Measure what the live page costs a fit on two worker processes."""
     from dask_s3vm.bench.live import measure_live
 
-    show(measure_live(rows, seconds), as_json)
+    show(measure_live(rows, messages), as_json)
 
 
 @bench.command()
