@@ -288,13 +288,6 @@ def test_train_on_a_scheduler_with_two_workers(text_file, tmp_path):
     assert np.array_equal(remote.intercept_, here.intercept_)
 
 
-def test_an_evaluation_of_qn_is_measured_against_a_fused_pass():
-    (told,) = rows_of(run("bench", "qn", "--rows", 1500, "--labels", 100, "--json"))
-    # beside evaluations: shares of predictions, and the supervised SVM that is part of the model
-    assert told["evaluations"] < told["rounds"] <= told["evaluations"] + 40
-    assert told["fused_passes"] > 0
-
-
 def test_dask_s3vm_is_the_same_program():
     done = subprocess.run(
         [sys.executable, "-m", "dask", "s3vm", "--version"],
@@ -371,17 +364,6 @@ def test_train_star(rows, tmp_path):
     assert "--lam has no effect with --method star" in wrong.stderr
     wrong = run("train", path, "--method", "tsvm", "--C", 1)
     assert "--C has no effect with --method tsvm" in wrong.stderr
-
-
-@pytest.mark.cluster
-def test_a_round_is_foretold_by_its_parts():
-    (told,) = rows_of(
-        run("bench", "formula", "--rows", 500, "--workers", 1, "--repeat", 2, "--json")
-    )
-    parts = told["latency_ms"] + told["payload_ms"] + told["pass_ms"]
-    assert told["predicted_ms"] == pytest.approx(parts)
-    assert told["ratio"] == pytest.approx(told["measured_ms"] / parts)
-    assert min(told["latency_ms"], told["pass_ms"], told["measured_ms"]) > 0
 
 
 def test_probabilities_of_the_command_line(rows, text_file, tmp_path):
