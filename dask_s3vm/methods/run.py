@@ -189,6 +189,7 @@ class Record:
     ----------
     history : its rows.
     callbacks : a list; more can be added.
+    checkpoint : see above.
     """
 
     def __init__(
@@ -200,11 +201,11 @@ class Record:
         progress: ProgressListener | None = None,
     ) -> None:
         self.callbacks = list(callbacks)
-        self._checkpoint = Checkpoint() if checkpoint is None else checkpoint
+        self.checkpoint = Checkpoint() if checkpoint is None else checkpoint
         self._engine = engine
         self._progress = progress
-        self._rounds_before = self._checkpoint.last.rounds - rounds_before
-        self.history: list[HistoryRow] = list(self._checkpoint.last.history)
+        self._rounds_before = self.checkpoint.last.rounds - rounds_before
+        self.history: list[HistoryRow] = list(self.checkpoint.last.history)
 
     @property
     def rounds(self) -> int:
@@ -214,9 +215,10 @@ class Record:
     def add(self, row: HistoryRow) -> None:
         """Add a row to the history."""
         self.history.append(row)
-        self._announce(row)
+        self.announce(row)
 
-    def _announce(self, row: HistoryRow) -> None:
+    def announce(self, row: HistoryRow) -> None:
+        """Call the callbacks with a row."""
         for callback in self.callbacks:
             callback(row)
 
@@ -229,7 +231,7 @@ class Record:
         method : the method.
         about : columns that all of its rows begin with, such as the class that is positive.
         """
-        saved = self._checkpoint.last.states.get(name)
+        saved = self.checkpoint.last.states.get(name)
         if saved is not None and saved.done:
             return from_fields(method.Result, saved.value)
         about = about or {}
@@ -254,7 +256,7 @@ class Record:
         if getattr(result, "n_iter", None) == 0:  # not counted by the method itself
             result = dataclasses.replace(result, n_iter=n_iter)  # type: ignore[type-var]
         self.history[first_row:] = method.arrange(self.history[first_row:])
-        self._keep(name, Saved(result, True, n_iter, first_row))
+        self.keep(name, Saved(result, True, n_iter, first_row))
         return result
 
     def once(self, name: str, kind: type[R], compute: Callable[[], R]) -> R:
@@ -262,12 +264,12 @@ class Record:
 
         What is saved inside under `name`/... is dropped when it is done.
         """
-        saved = self._checkpoint.last.states.get(name)
+        saved = self.checkpoint.last.states.get(name)
         if saved is not None and saved.done:
             return from_fields(kind, saved.value)
         first_row = len(self.history)
         result = compute()
-        self._keep(name, Saved(result, True, 0, first_row))
+        self.keep(name, Saved(result, True, 0, first_row))
         return result
 
     def ended(self, about: HistoryRow) -> None:
@@ -283,22 +285,23 @@ class Record:
     def _save(self, name: str, method: Method[S, R], state: S, n_iter: int, first_row: int) -> None:
         """Save a state; one that is costly only if it is time."""
         if not method.costly:
-            self._keep(name, Saved(state, False, n_iter, first_row))
-        elif self._checkpoint.due:
+            self.keep(name, Saved(state, False, n_iter, first_row))
+        elif self.checkpoint.due:
             began = time.perf_counter()
-            self._keep(name, Saved(method.collect(state), False, n_iter, first_row), began)
+            self.keep(name, Saved(method.collect(state), False, n_iter, first_row), began)
 
-    def _keep(self, name: str, saved: Saved, began: float | None = None) -> None:
+    def keep(self, name: str, saved: Saved, began: float | None = None) -> None:
+        """Put a state or result into a new snapshot; see `Checkpoint.save` for `began`."""
         states = {
             key: value
-            for key, value in self._checkpoint.last.states.items()
+            for key, value in self.checkpoint.last.states.items()
             if not (saved.done and key.startswith(f"{name}/"))
         }
-        marks, history = self._so_far()
+        marks, history = self.so_far()
         snapshot = Snapshot({**states, name: saved, **marks}, history, self.rounds)
-        self._checkpoint.save(snapshot, began)
+        self.checkpoint.save(snapshot, began)
 
-    def _so_far(self) -> tuple[dict[str, Saved], list[HistoryRow]]:
+    def so_far(self) -> tuple[dict[str, Saved], list[HistoryRow]]:
         """What a snapshot has beside the states of methods: other states, and all rows."""
         return {}, list(self.history)
 

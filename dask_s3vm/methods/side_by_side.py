@@ -47,7 +47,7 @@ class _Several:
         self.whole = whole
         self.name = name
         self.lock = threading.RLock()
-        saved = whole._checkpoint.last.states.get(name)
+        saved = whole.checkpoint.last.states.get(name)
         counts, first = [0] * n_problems, len(whole.history)
         if saved is not None and not saved.done:
             counts, first = from_fields(RowCounts, saved.value).counts, saved.first_row
@@ -68,7 +68,7 @@ class _Several:
         """Put all rows into the history: the problems are solved."""
         rows = [row for one in self.records for row in one.history]
         self.whole.history[:] = [*self._before, *rows]
-        self.whole._keep(self.name, Saved(RowCounts([]), True, 0, 0))
+        self.whole.keep(self.name, Saved(RowCounts([]), True, 0, 0))
 
 
 class _ProblemRecord(Record):
@@ -79,7 +79,7 @@ class _ProblemRecord(Record):
 
     def __init__(self, several: _Several, history: list[HistoryRow]) -> None:
         self._several = several
-        self._checkpoint = several.whole._checkpoint
+        self.checkpoint = several.whole.checkpoint
         self.history = history
         self.kept = list(history)
 
@@ -92,7 +92,7 @@ class _ProblemRecord(Record):
         """Add a row to the history of this problem."""
         with self._several.lock:
             self.history.append(row)
-            self._several.whole._announce(row)
+            self._several.whole.announce(row)
 
     def ended(self, about: HistoryRow) -> None:
         """See `Record.ended`."""
@@ -102,10 +102,12 @@ class _ProblemRecord(Record):
         """See `Record.tell`."""
         self._several.whole.tell(about, what, done)
 
-    def _keep(self, name: str, saved: Saved, began: float | None = None) -> None:
+    def keep(self, name: str, saved: Saved, began: float | None = None) -> None:
+        """See `Record.keep`; the rows up to now belong to the state."""
         with self._several.lock:
             self.kept = list(self.history)
-            super()._keep(name, saved, began)
+            super().keep(name, saved, began)
 
-    def _so_far(self) -> tuple[dict[str, Saved], list[HistoryRow]]:
+    def so_far(self) -> tuple[dict[str, Saved], list[HistoryRow]]:
+        """See `Record.so_far`; of all problems."""
         return self._several.so_far()
