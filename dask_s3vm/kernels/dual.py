@@ -27,6 +27,12 @@ def box_step(slope: float, curvature: float, alpha: float, cost: float) -> float
 
 
 @kernel
+def gap_term(slope: float, alpha: float, cost: float) -> float:
+    """Return cost max(0, slope) - alpha slope, without the difference of large numbers."""
+    return (cost - alpha) * slope if slope > 0.0 else -alpha * slope
+
+
+@kernel
 def first_state(seed: int) -> np.uint64:
     """Return the state of the random numbers of `shuffle` for a seed."""
     return np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0xD1B54A32D192ED03)
@@ -75,11 +81,8 @@ def duality_gap(
         outputs[i] = o
         a = alpha[i]
         g = 1.0 - target[i] * o
-        if g > 0.0:
-            loss += c * g
-            term = (c - a) * g
-        else:
-            term = -a * g
+        loss += c * max(0.0, g)
+        term = gap_term(g, a, c)
         gap += term
         if term > floor or 0.0 < a < c:
             work[n] = i
@@ -197,11 +200,8 @@ def greedy_ascent(
             m = target[i] * outputs[i]
             g = 1.0 - m
             square += a * m
-            if g > 0.0:
-                loss += c * g
-                gap += (c - a) * g
-            else:
-                gap -= a * g
+            loss += c * max(0.0, g)
+            gap += gap_term(g, a, c)
             s = box_step(g, diagonal[i], a, c)
             gain = s * (g - 0.5 * s * diagonal[i])
             if gain > best_gain:

@@ -16,7 +16,7 @@ along z are corrected for by the products x.m.
 
 import numpy as np
 
-from dask_s3vm.kernels.dual import box_step, first_state, shuffle
+from dask_s3vm.kernels.dual import box_step, first_state, gap_term, shuffle
 from dask_s3vm.kernels.rows import Rows, pair_add, pair_dot, pair_move
 from dask_s3vm.numerics.compiler import kernel
 
@@ -67,7 +67,7 @@ def ramp_gap(
         if codes[i] >= 0:
             g = 1.0 - target[i] * f
             loss += c * max(0.0, g)
-            term = (c - v) * g if g > 0.0 else -v * g
+            term = gap_term(g, v, c)
             inside = 0.0 < v < c
         else:
             beyond = max(0.0, abs(f) - 1.0)
