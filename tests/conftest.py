@@ -10,6 +10,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from clients import two_workers
 from distributed.utils import get_mp_context
 from hypothesis import HealthCheck, settings
 from lossy_cluster import losses  # noqa: F401 (a fixture)
@@ -46,6 +47,20 @@ def tiny_shards():
     """Shards of a few hundred entries, and no retreat to this process for small data."""
     with dask.config.set({"s3vm.shard-bytes": 4096, "s3vm.local-bytes": 0}):
         yield
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A client of two workers in threads of this process."""
+    with two_workers() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def mortal_client():
+    """A client of two worker processes."""
+    with two_workers(processes=True) as client:
+        yield client
 
 
 @pytest.fixture

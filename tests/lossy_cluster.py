@@ -76,6 +76,21 @@ class Losses:
         client = types.SimpleNamespace(cancel=lambda futures: None, status="running")
         return ClusterEngine(client, self, self.source.layout)
 
+    def bits_of(self, train, n_moments=20, least=50):
+        """Return `train(engine)`, which has to be the same whenever a worker is lost.
+
+        n_moments : how many of the calls meet a lost worker, each in a training of its own.
+        least : a training has more calls than this.
+        """
+        wanted = train(self.engine())
+        total = self.calls
+        assert total > least
+        for at in range(1, total + 1, max(1, total // n_moments)):
+            engine = self.engine(at)
+            assert train(engine) == wanted, f"lost at call {at}"
+            assert engine.losses == 1
+        return wanted
+
 
 @pytest.fixture
 def losses(monkeypatch):

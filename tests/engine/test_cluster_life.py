@@ -1,13 +1,12 @@
 """Fits on a cluster leave nothing behind, survive losses, and name what is wrong."""
 
 import gc
-import os
-import signal
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
+from clients import KillOneWorker
 from distributed import Client, LocalCluster
 from waiting import wait_until
 
@@ -21,17 +20,6 @@ from dask_s3vm.exceptions import EngineError, VersionMismatchError
 pytestmark = pytest.mark.usefixtures("tiny_shards")
 
 CHUNKS = (150, 150, 150, 150)
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
 
 
 def held(dask_worker):
@@ -165,31 +153,6 @@ def test_rows_heavier_than_a_shard_can_be_sent(client, n_rows):
 
 def bits(model):
     return model.coef_.tobytes(), model.intercept_.tobytes(), model.objective_, model.n_iter_
-
-
-class KillOneWorker:
-    """Callback that ends a worker process at the second Newton step."""
-
-    def __init__(self, client):
-        self.client = client
-        self.killed = None
-
-    def __call__(self, row):
-        if row["iteration"] == 2 and self.killed is None:
-            self.killed = min(self.client.run(os.getpid).values())
-            os.kill(self.killed, signal.SIGKILL)
-
-
-@pytest.fixture(scope="module")
-def mortal_client():
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        client.wait_for_workers(2)
-        yield client
 
 
 @pytest.mark.cluster

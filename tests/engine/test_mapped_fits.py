@@ -1,7 +1,6 @@
 """Fits on rows that stay in files: the same models, without a copy, also after a loss."""
 
 import os
-import signal
 import tracemalloc
 
 import dask
@@ -9,6 +8,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from clients import KillOneWorker
 from distributed import Client, LocalCluster
 from mapped_cases import mapped_array
 
@@ -174,19 +174,6 @@ def client():
     ):
         client.wait_for_workers(2)
         yield client
-
-
-class KillOneWorker:
-    """Callback that ends a worker process at the second Newton step."""
-
-    def __init__(self, client):
-        self.client = client
-        self.killed = None
-
-    def __call__(self, row):
-        if row["iteration"] == 2 and self.killed is None:
-            self.killed = min(self.client.run(os.getpid).values())
-            os.kill(self.killed, signal.SIGKILL)
 
 
 @pytest.mark.cluster

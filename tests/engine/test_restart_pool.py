@@ -7,6 +7,7 @@ import signal
 import dask
 import numpy as np
 import pytest
+from clients import two_workers
 from distributed import Client, LocalCluster
 from waiting import wait_until
 
@@ -61,13 +62,7 @@ def place(request):
             yield None
         return
     processes = request.param == "processes"
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        client.wait_for_workers(2)
+    with two_workers(processes=processes) as client:
         yield client
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sparse
+from clients import two_workers
 from distributed import Client, LocalCluster
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
@@ -377,13 +378,7 @@ def test_a_cluster_changes_no_bit(sparse_case, wanted, as_dask, processes, worke
 @pytest.mark.usefixtures("tiny_shards")
 def test_a_killed_worker_changes_no_bit(sparse_case, wanted, as_dask):
     X, y = sparse_case
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        client.wait_for_workers(2)
+    with two_workers(processes=True) as client:
         pids = list(client.run(os.getpid).values())
 
         def kill(row):

@@ -1,14 +1,12 @@
 """TSVM and DAS3VM: input of all kinds, transduction, and the same bits everywhere."""
 
-import os
-import signal
-
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import sparse
+from clients import KillOneWorker
 from distributed import Client, LocalCluster
 from transductive_cases import ALL, assert_identical, each, quiet
 
@@ -144,32 +142,6 @@ def test_a_cluster_gives_the_same_bits(kind, client, many, reference, as_dask):
     X, y = many
     rows = as_dask(X, (100, 250, 250))
     assert fitted_bits(kind, rows, da.from_array(y, chunks=((100, 250, 250),))) == reference[kind]
-
-
-class KillOneWorker:
-    """Callback that ends a worker process in mid-fit."""
-
-    def __init__(self, client, at):
-        self.client, self.at = client, at
-        self.seen, self.killed = 0, None
-
-    def __call__(self, row):
-        self.seen += 1
-        if self.seen == self.at:
-            self.killed = min(self.client.run(os.getpid).values())
-            os.kill(self.killed, signal.SIGKILL)
-
-
-@pytest.fixture(scope="module")
-def mortal_client():
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        client.wait_for_workers(2)
-        yield client
 
 
 @each

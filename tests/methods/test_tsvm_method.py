@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from objectives import LAM, LAM_U, value_at_labels, value_of
 
-from dask_s3vm import L2SVM
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.methods import tsvm
 from dask_s3vm.methods.base import BinaryTask, Start
@@ -22,8 +22,6 @@ from dask_s3vm.methods.tsvm import (
 from dask_s3vm.parameters.methods import TSVMParameters
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
-
-LAM, LAM_U = 0.02, 0.8
 
 
 def parameters_of(**more):
@@ -143,22 +141,6 @@ def test_the_history_says_what_was_done(medium):
 # optimality
 
 
-def value_of(X, y, w):
-    """Transductive objective from the formula."""
-    o = X @ w[:-1] + w[-1]
-    lab = y >= 0
-    known = np.maximum(0, 1 - (2 * y[lab] - 1) * o[lab])
-    free = np.maximum(0, 1 - np.abs(o[~lab]))
-    return 0.5 * (known**2).mean() + 0.5 * LAM_U * (free**2).mean() + 0.5 * LAM * w @ w
-
-
-def value_at_labels(X, y, labels):
-    """Minimum over w for given labels of all rows."""
-    weight = np.where(y >= 0, 1 / (y >= 0).sum(), LAM_U / (y < 0).sum())
-    total = weight.sum()
-    return L2SVM(LAM / total, tol=1e-13).fit(X, labels, weight).objective_ * total
-
-
 def labelings(y, n_positive):
     free = np.flatnonzero(y < 0)
     for chosen in itertools.combinations(free, n_positive):
@@ -260,16 +242,9 @@ def test_a_release_lowers_the_objective_within_its_window():
 def test_a_loss_at_any_moment_changes_no_bit(losses, medium, n_classes):
     X, y = medium
     y = np.where((y >= 0) & (np.arange(200) % n_classes == 2), 2, y)
-    world = losses(X, y)
     positives = [1] if n_classes == 2 else [0, 1, 2]
     more = {"lam_unlabeled": 2e-5, "tol": 1e-6} if n_classes == 3 else {"tol": 1e-4}
-    wanted = trained_bits(world.engine(), y, positives, **more)
-    total = world.calls
-    assert total > 50
-    for at in range(1, total + 1, max(1, total // 40)):
-        engine = world.engine(at)
-        assert trained_bits(engine, y, positives, **more) == wanted, f"lost at call {at}"
-        assert engine.losses == 1
+    losses(X, y).bits_of(lambda engine: trained_bits(engine, y, positives, **more), n_moments=40)
 
 
 def test_labels_that_never_rest_do_not_hang_a_fit(monkeypatch):

@@ -5,7 +5,6 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from distributed import Client, LocalCluster
 from search_cases import (
     CASES,
     FOLDS,
@@ -75,17 +74,6 @@ def test_input_of_any_kind(name):
     assert np.array_equal(split_scores(searched(name, chunks, lazy)), wanted)
     unknown = chunks[chunks[:, 0] < np.inf], lazy[chunks[:, 0] < np.inf]
     assert np.array_equal(split_scores(searched(name, *unknown)), wanted)
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
 
 
 @pytest.mark.parametrize("name", ["l2svm", "s2rlsc", "tsvm", "da", "star"])
