@@ -35,7 +35,7 @@ COLUMNS = {
     "n_positive": "rows labeled positive",
     "n_negative": "rows labeled negative",
     "n_waiting": "unlabeled rows left",
-    "switches": "pairs of labels switched",
+    "switches": "pairs of labels switched, or single labels released",
     "distinct_rows": "distinct rows",
     "picks": "rows picked",
     "gains_computed": "gains computed",

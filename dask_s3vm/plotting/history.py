@@ -155,7 +155,8 @@ def plot_annealing(source: Any, ax: Any = None, *, method: str | None = None) ->
 def plot_switches(source: Any, ax: Any = None, *, method: str | None = None) -> Any:
     """Draw how many pairs of labels switched at each level.
 
-    For DA, whose labels switch in the descent at the end only, at each of its steps.
+    For DA, whose labels switch in the descent at the end only, at each of its steps. Labels that
+    TSVM releases at the very end are not of pairs, and not drawn.
 
     Parameters
     ----------
@@ -170,7 +171,7 @@ def plot_switches(source: Any, ax: Any = None, *, method: str | None = None) -> 
     rows, facts = rows_of(source), facts_of(source, method)
     if "switches" not in facts.columns:
         raise ValueError(f"{_name(facts)} switches no labels: nothing to draw")
-    rows = [row for row in rows if row.get("event") != "anneal"]
+    rows = [row for row in rows if row.get("event") not in ("anneal", "release")]
     groups = by_problem(rows, "switches")
     by_level = "level" in facts.columns
     ax = tidy(axes(ax))

@@ -114,6 +114,7 @@ def test_annealing_path_of_stages_and_levels(plane):
 def test_switches_per_level():
     rows = [{"class": 1, "event": "switch", "level": level, "switches": pairs, "objective": 1.0}
             for level, pairs in [(0.0, 9), (0.1, 3), (0.1, 4), (0.2, 0), (1.0, 5)]]  # fmt: skip
+    rows.append({"class": 1, "event": "release", "level": 1.0, "switches": 100, "objective": 1.0})
     ax = plot_switches(rows, method="tsvm")
     assert [patch.get_height() for patch in ax.patches] == [7, 0, 5]
     assert [text.get_text() for text in ax.get_xticklabels()] == ["0.1", "0.2", "1"]
