@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 #: Seconds until the first message: fits that end sooner send none.
 FIRST = 0.25
 
-#: Seconds between two messages. Sending one takes client and scheduler a millisecond.
+#: Seconds between two messages. One takes client and scheduler together two milliseconds of CPU.
 EVERY = 1.0
 
 #: Seconds that the end of a fit waits for its last message.
