@@ -3,7 +3,7 @@
 A block is a `CSR` triple or a dense C-ordered matrix. Kernels are written once, in terms of the
 row primitives below, which numba resolves by the type of the block. There are two families:
 
-pair_dot, pair_add, pair_move
+pair_dot, pair_add, pair_move, pair_both
     For fused passes, which multiply a row with an input vector `v` and then add a multiple of the
     row to an output vector `out`. Both vectors are in one *pair* buffer, and the bias column is
     included: entry d of both vectors belongs to it, and its value is `bias` (0 or 1) in every row.
@@ -96,6 +96,11 @@ def pair_output(X: Rows, pair: np.ndarray) -> np.ndarray:
     return (pair[:, 1] if isinstance(X, CSR) else pair[1]).copy()
 
 
+def pair_input(X: Rows, pair: np.ndarray) -> np.ndarray:
+    """Copy the input half of a pair buffer."""
+    return (pair[:, 0] if isinstance(X, CSR) else pair[0]).copy()
+
+
 def pair_dot(X: Any, i: Any, pair: np.ndarray, bias: float) -> float:
     """Return the product of row `i` and the input half of `pair` (compiled code only)."""
     raise NotImplementedError("pair_dot is resolved by numba")
@@ -112,6 +117,14 @@ def pair_move(X: Any, i: Any, t: float, scale: float, pair: np.ndarray, bias: fl
     Compiled code only.
     """
     raise NotImplementedError("pair_move is resolved by numba")
+
+
+def pair_both(X: Any, i: Any, s: float, t: float, pair: np.ndarray, bias: float) -> None:
+    """Add `s` times row `i` to the input half and `t` times it to the output half of `pair`.
+
+    Compiled code only.
+    """
+    raise NotImplementedError("pair_both is resolved by numba")
 
 
 def _dot_csr(X: Any, i: Any, pair: Any, bias: Any) -> Any:
@@ -189,6 +202,26 @@ def _move_dense(X: Any, i: Any, t: Any, scale: Any, pair: Any, bias: Any) -> Any
     out[row.size] += t * bias
 
 
+def _both_csr(X: Any, i: Any, s: Any, t: Any, pair: Any, bias: Any) -> Any:
+    start, stop = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])
+    columns, values = X.indices[start:stop], X.values[start:stop]
+    for k in range(columns.size):
+        pair[columns[k], 0] += s * values[k]
+        pair[columns[k], 1] += t * values[k]
+    last = pair.shape[0] - 1
+    pair[last, 0] += s * bias
+    pair[last, 1] += t * bias
+
+
+def _both_dense(X: Any, i: Any, s: Any, t: Any, pair: Any, bias: Any) -> Any:
+    row, v, out = X[i], pair[0], pair[1]
+    for k in range(row.size):
+        v[k] += s * row[k]
+        out[k] += t * row[k]
+    v[row.size] += s * bias
+    out[row.size] += t * bias
+
+
 # numba requires the same signature, type hints included, of an overload and its implementations
 @overload(pair_dot, inline="always")
 def _choose_dot(X: Any, i: Any, pair: Any, bias: Any) -> Any:
@@ -203,6 +236,11 @@ def _choose_add(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:
 @overload(pair_move, inline="always")
 def _choose_move(X: Any, i: Any, t: Any, scale: Any, pair: Any, bias: Any) -> Any:
     return _move_csr if is_csr(X) else _move_dense
+
+
+@overload(pair_both, inline="always")
+def _choose_both(X: Any, i: Any, s: Any, t: Any, pair: Any, bias: Any) -> Any:
+    return _both_csr if is_csr(X) else _both_dense
 
 
 # Single vectors -------------------------------------------------------------------------------
