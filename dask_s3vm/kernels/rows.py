@@ -31,6 +31,7 @@ from numba.extending import overload
 
 from dask_s3vm.numerics.compiler import kernel
 from dask_s3vm.numerics.ones import is_ones, ones
+from dask_s3vm.numerics.simd import LANES, dot_in_eights
 
 
 class CSR(NamedTuple):
@@ -147,22 +148,10 @@ def _dot_csr(X: Any, i: Any, pair: Any, bias: Any) -> Any:
 def _dot_dense(X: Any, i: Any, pair: Any, bias: Any) -> Any:
     row, v = X[i], pair[0]
     n = row.size
-    # eight sums by name: an array of them would be allocated, and stored to, for every row
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    for block in range(n // 8):
-        k = 8 * block
-        s0 += row[k] * v[k]
-        s1 += row[k + 1] * v[k + 1]
-        s2 += row[k + 2] * v[k + 2]
-        s3 += row[k + 3] * v[k + 3]
-        s4 += row[k + 4] * v[k + 4]
-        s5 += row[k + 5] * v[k + 5]
-        s6 += row[k + 6] * v[k + 6]
-        s7 += row[k + 7] * v[k + 7]
     s = 0.0
-    for k in range(8 * (n // 8), n):
+    for k in range(LANES * (n // LANES), n):
         s += row[k] * v[k]
-    return (((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))) + s + bias * v[n]
+    return dot_in_eights(row, v) + s + bias * v[n]
 
 
 def _add_csr(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:
