@@ -9,6 +9,7 @@ import functools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import threadpoolctl
@@ -191,7 +192,7 @@ def _set_threads(numbers: list[int]) -> None:
 
 
 @functools.cache
-def _libraries() -> list[threadpoolctl.LibController]:
+def _libraries() -> list[Any]:
     """Find the BLAS libraries of this process; most have two, that of numpy and that of scipy."""
     found = threadpoolctl.ThreadpoolController().lib_controllers
     return [library for library in found if library.user_api == "blas"]
