@@ -2,7 +2,8 @@
 
 `current_client` finds the client. `compute_all` computes lazy values, and `run_pool` runs
 independent pieces of work. Both survive lost workers: `RetryBudget` says how often to retry, and
-`check_lineage` recognizes losses that no retry can repair.
+`check_lineage` recognizes losses that no retry can repair. What `in_threads` runs stays in this
+process.
 
 `distributed` is looked up in `sys.modules` and never imported here. If nobody has imported it there
 is no client, and small local work should not wait for its import.
@@ -14,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dask
 import dask.config
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     import distributed
 
 logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 #: Names of dask's local schedulers.
 _LOCAL = ("sync", "synchronous", "single-threaded", "threads", "threading", "processes")
@@ -158,6 +161,19 @@ def _run_in_threads(
             yield number, result
     finally:
         cancelled.set()
+
+
+def in_threads(works: Sequence[Callable[[], R]], together: bool = True) -> list[R]:
+    """Call functions in threads of this process, or one by one; return their results in order."""
+    n_threads = min(_config.local_threads() if together else 1, len(works))
+    if n_threads <= 1:
+        return [work() for work in works]
+    found = dict(_run_in_threads(n_threads, _call, None, [(work,) for work in works]))
+    return [found[number] for number in range(len(works))]
+
+
+def _call(_: None, work: Callable[[], R]) -> R:
+    return work()
 
 
 class RetryBudget:

@@ -3,7 +3,7 @@
 A block is a `CSR` triple or a dense C-ordered matrix. Kernels are written once, in terms of the
 row primitives below, which numba resolves by the type of the block. There are two families:
 
-pair_dot, pair_add, pair_move
+pair_dot, pair_add, pair_move, pair_both
     For fused passes, which multiply a row with an input vector `v` and then add a multiple of the
     row to an output vector `out`. Both vectors are in one *pair* buffer, and the bias column is
     included: entry d of both vectors belongs to it, and its value is `bias` (0 or 1) in every row.
@@ -31,6 +31,7 @@ from numba.extending import overload
 
 from dask_s3vm.numerics.compiler import kernel
 from dask_s3vm.numerics.ones import is_ones, ones
+from dask_s3vm.numerics.simd import LANES, dot_in_eights
 
 
 class CSR(NamedTuple):
@@ -96,6 +97,11 @@ def pair_output(X: Rows, pair: np.ndarray) -> np.ndarray:
     return (pair[:, 1] if isinstance(X, CSR) else pair[1]).copy()
 
 
+def pair_input(X: Rows, pair: np.ndarray) -> np.ndarray:
+    """Copy the input half of a pair buffer."""
+    return (pair[:, 0] if isinstance(X, CSR) else pair[0]).copy()
+
+
 def pair_dot(X: Any, i: Any, pair: np.ndarray, bias: float) -> float:
     """Return the product of row `i` and the input half of `pair` (compiled code only)."""
     raise NotImplementedError("pair_dot is resolved by numba")
@@ -112,6 +118,14 @@ def pair_move(X: Any, i: Any, t: float, scale: float, pair: np.ndarray, bias: fl
     Compiled code only.
     """
     raise NotImplementedError("pair_move is resolved by numba")
+
+
+def pair_both(X: Any, i: Any, s: float, t: float, pair: np.ndarray, bias: float) -> None:
+    """Add `s` times row `i` to the input half and `t` times it to the output half of `pair`.
+
+    Compiled code only.
+    """
+    raise NotImplementedError("pair_both is resolved by numba")
 
 
 def _dot_csr(X: Any, i: Any, pair: Any, bias: Any) -> Any:
@@ -134,22 +148,10 @@ def _dot_csr(X: Any, i: Any, pair: Any, bias: Any) -> Any:
 def _dot_dense(X: Any, i: Any, pair: Any, bias: Any) -> Any:
     row, v = X[i], pair[0]
     n = row.size
-    # eight sums by name: an array of them would be allocated, and stored to, for every row
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    for block in range(n // 8):
-        k = 8 * block
-        s0 += row[k] * v[k]
-        s1 += row[k + 1] * v[k + 1]
-        s2 += row[k + 2] * v[k + 2]
-        s3 += row[k + 3] * v[k + 3]
-        s4 += row[k + 4] * v[k + 4]
-        s5 += row[k + 5] * v[k + 5]
-        s6 += row[k + 6] * v[k + 6]
-        s7 += row[k + 7] * v[k + 7]
     s = 0.0
-    for k in range(8 * (n // 8), n):
+    for k in range(LANES * (n // LANES), n):
         s += row[k] * v[k]
-    return (((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))) + s + bias * v[n]
+    return dot_in_eights(row, v) + s + bias * v[n]
 
 
 def _add_csr(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:
@@ -189,6 +191,26 @@ def _move_dense(X: Any, i: Any, t: Any, scale: Any, pair: Any, bias: Any) -> Any
     out[row.size] += t * bias
 
 
+def _both_csr(X: Any, i: Any, s: Any, t: Any, pair: Any, bias: Any) -> Any:
+    start, stop = np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])
+    columns, values = X.indices[start:stop], X.values[start:stop]
+    for k in range(columns.size):
+        pair[columns[k], 0] += s * values[k]
+        pair[columns[k], 1] += t * values[k]
+    last = pair.shape[0] - 1
+    pair[last, 0] += s * bias
+    pair[last, 1] += t * bias
+
+
+def _both_dense(X: Any, i: Any, s: Any, t: Any, pair: Any, bias: Any) -> Any:
+    row, v, out = X[i], pair[0], pair[1]
+    for k in range(row.size):
+        v[k] += s * row[k]
+        out[k] += t * row[k]
+    v[row.size] += s * bias
+    out[row.size] += t * bias
+
+
 # numba requires the same signature, type hints included, of an overload and its implementations
 @overload(pair_dot, inline="always")
 def _choose_dot(X: Any, i: Any, pair: Any, bias: Any) -> Any:
@@ -203,6 +225,11 @@ def _choose_add(X: Any, i: Any, t: Any, pair: Any, bias: Any) -> Any:
 @overload(pair_move, inline="always")
 def _choose_move(X: Any, i: Any, t: Any, scale: Any, pair: Any, bias: Any) -> Any:
     return _move_csr if is_csr(X) else _move_dense
+
+
+@overload(pair_both, inline="always")
+def _choose_both(X: Any, i: Any, s: Any, t: Any, pair: Any, bias: Any) -> Any:
+    return _both_csr if is_csr(X) else _both_dense
 
 
 # Single vectors -------------------------------------------------------------------------------

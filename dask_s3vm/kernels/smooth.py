@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from dask_s3vm.kernels.rows import Rows, pair_add, pair_dot, vector_add
+from dask_s3vm.kernels.rows import Rows, pair_add, pair_both, pair_dot
 from dask_s3vm.numerics.compiler import kernel
 
 # QN-S3VM --------------------------------------------------------------------------------------
@@ -133,14 +133,19 @@ def annealed_pass(
     pair: np.ndarray,
     bias: float,
     outputs: np.ndarray,
+    turning: bool,
 ) -> tuple[float, float, float, float, float, int]:
     """Expected squared hinge loss and half its gradient.
 
     loss = sum_lab c_i max(0, 1 - y_i o_i)^2
            + sum_unl c_i [p_i max(0, 1 - o_i)^2 + (1 - p_i) max(0, 1 + o_i)^2]
 
-    Writes `outputs`, and adds half the gradient of the loss for fixed p to the output half of the
-    pair buffer.
+    Adds half the gradient of the loss for fixed p to the output half of the pair buffer. Writes
+    `outputs`; if `turning`, reads them instead, and adds
+
+        sum_unl c_i p_i (1 - p_i) h_i x_i    with h = max(0, 1 - o) + max(0, 1 + o)
+
+    to the input half: -T times the derivative by nu of what is added to the output half.
 
     Returns the loss; the sum of c_i times the entropy of p_i; the loss with each unlabeled row on
     the side of its output; sum_unl c_i p_i; sum_unl c_i p_i (1 - p_i); the number of unlabeled rows
@@ -155,9 +160,13 @@ def annealed_pass(
     last = 0.0
     cold = 1.0 / temperature
     for i in range(codes.size):
-        o = pair_dot(X, i, pair, bias)
-        outputs[i] = o
+        if turning:
+            o = outputs[i]
+        else:
+            o = pair_dot(X, i, pair, bias)
+            outputs[i] = o
         c = cost[i]
+        doubt = 0.0
         if codes[i] >= 0:
             slack = max(0.0, 1.0 - target[i] * o)
             loss += c * slack * slack
@@ -186,6 +195,7 @@ def annealed_pass(
                 pull = c * (against * down - p * up)
                 total += c * p
                 slope += c * p * against
+                doubt = c * p * against * (up + down)
                 if c != last or n_factors == _FACTORS:
                     entropy -= last * math.log(product)
                     product = 1.0
@@ -194,35 +204,8 @@ def annealed_pass(
                 product *= max(p, against)
                 n_factors += 1
                 entropy += c * (min(p, against) * abs(z))
-        if pull != 0.0:
+        if turning and doubt != 0.0:
+            pair_both(X, i, doubt, pull, pair, bias)
+        elif pull != 0.0:
             pair_add(X, i, pull, pair, bias)
     return loss, entropy - last * math.log(product), own_side, total, slope, n_positive
-
-
-@kernel
-def annealed_turn(
-    X: Rows,
-    codes: np.ndarray,
-    cost: np.ndarray,
-    lam_u: float,
-    temperature: float,
-    nu: float,
-    outputs: np.ndarray,
-    bias: float,
-    turn: np.ndarray,
-) -> None:
-    """Turn += sum_unl c_i p_i (1 - p_i) h_i x_i with h = max(0, 1 - o) + max(0, 1 + o).
-
-    That is -T times the derivative by nu of half the gradient in `annealed_pass`.
-    """
-    for i in range(codes.size):
-        if codes[i] >= 0:
-            continue
-        up = max(0.0, 1.0 - outputs[i])
-        down = max(0.0, 1.0 + outputs[i])
-        z = (nu - lam_u * (up * up - down * down)) / temperature
-        if abs(z) <= SURE:
-            e = math.exp(-abs(z))
-            doubt = cost[i] * e / ((1.0 + e) * (1.0 + e)) * (up + down)
-            vector_add(X, i, doubt, turn)
-            turn[turn.size - 1] += doubt * bias

@@ -114,8 +114,8 @@ class AnnealedProblem:
     def evaluate(self, w: np.ndarray, temperature: float, nu: float) -> AnnealedPoint:
         """Value and gradient; the search for the multiplier starts at `nu`.
 
-        Costs: usually 5 rounds, 1 pass over the rows, 2 unless w is where the last one was; d + 1
-        numbers to and 2 d from each group.
+        Costs: usually 5 rounds and half a pass over the rows, a round and a pass more unless w is
+        where the last one was; 2 d numbers from each group.
         """
         if self._known is None or not np.array_equal(w, self._known):
             self._engine.each(set_annealed_outputs, w, self._bias)
@@ -141,11 +141,15 @@ class AnnealedProblem:
     ) -> tuple[AnnealedPoint, float]:
         """Value and gradient from a pass at some nu, and how far it is from the multiplier.
 
-        follow : derivative of the multiplier, or None to have it computed.
+        follow : derivative of the multiplier; None, if the outputs in the shards are those at w, to
+            have it computed, in a pass without products by w.
         """
-        gradient, turn, loss, entropy, own_side, total, slope, n_positive = self._engine.sum(
-            annealed_pass, w, self._bias, self._lam_u, temperature, nu, follow is None
-        )
+        at = self._bias, self._lam_u, temperature, nu
+        if follow is None:
+            gradient, turn, *sums = self._engine.sum(annealed_turn, *at)
+        else:
+            gradient, *sums = self._engine.sum(annealed_pass, w, *at)
+        loss, entropy, own_side, total, slope, n_positive = sums
         self._known = w
         if follow is None:
             follow = turn * (-2.0 * self._lam_u / slope) if slope > 0.0 else turn
@@ -215,27 +219,31 @@ def set_annealed_outputs(shard: Shard, w: np.ndarray, bias: float) -> None:
 
 @operation(sets="annealed outputs", reads=["targets", "costs"])
 def annealed_pass(
-    shard: Shard,
-    w: np.ndarray,
-    bias: float,
-    lam_u: float,
-    temperature: float,
-    nu: float,
-    turning: bool,
+    shard: Shard, w: np.ndarray, bias: float, lam_u: float, temperature: float, nu: float
 ) -> tuple[Any, ...]:
-    """(gradient, sum of c p (1 - p) h x, the sums of `smooth.annealed_pass`) at w and nu.
+    """(gradient, the sums of `smooth.annealed_pass`) at w and nu."""
+    pair = shard.pair(w)
+    sums = _over_rows(shard, pair, (lam_u, temperature, nu), bias, False)
+    return shard.take(pair), *sums
 
-    The second is empty unless `turning`.
-    """
+
+@operation(reads=["annealed outputs", "targets", "costs"])
+def annealed_turn(
+    shard: Shard, bias: float, lam_u: float, temperature: float, nu: float
+) -> tuple[Any, ...]:
+    """(gradient, sum of c p (1 - p) h x, the sums) at the outputs in the shard and nu."""
+    pair = shard.pair(0.0)
+    sums = _over_rows(shard, pair, (lam_u, temperature, nu), bias, True)
+    return *shard.take_both(pair), *sums
+
+
+def _over_rows(
+    shard: Shard, pair: np.ndarray, at: tuple[float, float, float], bias: float, turning: bool
+) -> tuple[Any, ...]:
     state, outputs = shard.state, row_array(shard, "annealed", np.float64)
-    pair, at = shard.pair(w), (lam_u, temperature, nu)
-    sums = smooth.annealed_pass(
-        shard.rows, shard.codes, state["target"], state["cost"], *at, pair, bias, outputs
+    return smooth.annealed_pass(
+        shard.rows, shard.codes, state["target"], state["cost"], *at, pair, bias, outputs, turning
     )
-    turn = np.zeros(shard.n_features + 1 if turning else 0)
-    if turning:
-        smooth.annealed_turn(shard.rows, shard.codes, state["cost"], *at, outputs, bias, turn)
-    return shard.take(pair), turn, *sums
 
 
 @operation(sets="odds", reads=["annealed outputs", "costs"])

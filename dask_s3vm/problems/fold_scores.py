@@ -7,19 +7,23 @@ K = Z Z^T + 1 for centered rows Z of mean squared length 1, and S the sample wei
     a = (K + lam S^-1)^-1 y = G y,    out-of-fold residuals of a fold F:  e = (G_FF)^-1 a_F
 
 and a - G_F e are the coefficients without the fold. One eigendecomposition serves every lam, and
-every class. lam is chosen by the out-of-fold residuals, and so is whether columns are scaled to
-unit variance, which tables need and text does not.
+every class. Where rows have fewer columns than there are rows, weights of columns take the place of
+coefficients of rows. lam is chosen by the out-of-fold residuals, and so is whether columns are
+scaled to unit variance, which tables need and text does not.
 
 The labeled rows come together at the client: they are few where this is of use.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from dask_s3vm.engine.computing import in_threads
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import passes
@@ -39,6 +43,9 @@ STEEPER = 1.5
 #: Outputs are counted in so many bins between -REACH and REACH.
 BINS = 1000
 REACH = 2.0
+
+#: With so many labeled rows, both ways to scale columns are tried at the same time.
+MANY = 200
 
 #: Rows that are scored at a time.
 BATCH = 4096
@@ -112,17 +119,29 @@ def train_folds(labeled: LabeledRows, targets: np.ndarray, folds: np.ndarray) ->
     targets : (l, c), +1 and -1.
     folds : fold of each row.
     """
+    rows, columns = labeled.rows, np.arange(labeled.rows.shape[1])
+    if sp.issparse(rows):
+        columns, indices = np.unique(rows.indices, return_inverse=True)
+        rows = sp.csr_array((rows.data, indices, rows.indptr), shape=(rows.shape[0], len(columns)))
+    by_columns = len(columns) < rows.shape[0]
+    if by_columns and sp.issparse(rows):
+        rows = rows.toarray()
+    best = _best_by_columns if by_columns else _best_by_rows
+
+    def tried(scale: bool) -> _Found:
+        return best(_Centered(rows, scale), labeled.weights, targets, folds)
+
     with one_blas_thread():
-        raw, scaled = (_Kernel(labeled.rows, scale) for scale in (False, True))
-        tried = [_best_lam(one, labeled.weights, targets, folds) for one in (raw, scaled)]
-        chosen = int(tried[1][0] < tried[0][0])
-        _, outputs, coefficients = tried[chosen]
-        columns, W, b = (raw, scaled)[chosen].weights(coefficients)
-    return FoldModels(outputs, columns, W, b)
+        raw, scaled = in_threads([partial(tried, False), partial(tried, True)], len(folds) >= MANY)
+    found = scaled if scaled.error < raw.error else raw
+    return FoldModels(found.outputs, columns, found.W, found.b)
 
 
-class _Kernel:
-    """Inner products of centered rows, and 1; `scale`: of columns divided by their deviation."""
+class _Centered:
+    """Centered rows; `scale`: with columns divided by their deviation.
+
+    `kernel` and `features` find the mean squared length, and divide by it.
+    """
 
     def __init__(self, rows: Any, scale: bool) -> None:
         self._rows = rows
@@ -135,7 +154,11 @@ class _Kernel:
             deviation = np.sqrt(np.maximum(variance, 0.0))
             varies = deviation > CONSTANT * np.maximum(np.abs(self._mean), deviation.max())
             self._inverse = np.where(varies, 1.0 / np.where(varies, deviation, 1.0), 0.0)
-        squared = self._inverse**2
+        self._length = 1.0
+
+    def kernel(self) -> np.ndarray:
+        """K = Z Z^T + 1."""
+        rows, squared = self._rows, self._inverse**2
         if sp.issparse(rows):
             product = (rows.multiply(squared[None, :]).tocsr() @ rows.T).toarray()
             along = rows @ (squared * self._mean)
@@ -144,45 +167,95 @@ class _Kernel:
         else:
             centered = (rows - self._mean) * self._inverse
             inner = centered @ centered.T
-        length = float(np.trace(inner)) / n
+        self._set_length(float(np.trace(inner)))
+        return inner / self._length + 1.0
+
+    def features(self) -> np.ndarray:
+        """(Z, 1), of rows that are dense."""
+        centered = (self._rows - self._mean) * self._inverse
+        self._set_length(float(np.add.reduce(np.square(centered), axis=None)))
+        return np.column_stack([centered / math.sqrt(self._length), np.ones(len(centered))])
+
+    def _set_length(self, squares: float) -> None:
+        length = squares / self._rows.shape[0]
         self._length = length if length > 0.0 else 1.0
-        self.matrix = inner / self._length + 1.0
 
-    def weights(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(columns, W, b) of models with given coefficients of the rows, one in each column."""
-        rows, total = self._rows, np.add.reduce(coefficients, axis=0)
-        columns = np.unique(rows.indices) if sp.issparse(rows) else np.arange(rows.shape[1])
-        part = rows[:, columns] if sp.issparse(rows) else rows
-        mean, squared = self._mean[columns], self._inverse[columns] ** 2
-        W = (part.T @ coefficients - mean[:, None] * total) * squared[:, None] / self._length
-        return columns, np.ascontiguousarray(W), total - mean @ W
+    def of_kernel(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(W, b) of models with given coefficients of the rows, one in each column."""
+        total, squared = np.add.reduce(coefficients, axis=0), self._inverse[:, None] ** 2
+        W = self._rows.T @ coefficients - self._mean[:, None] * total
+        W = np.ascontiguousarray(W * squared / self._length)
+        return W, total - self._mean @ W
+
+    def of_features(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(W, b) of models with given weights of the features, one in each column."""
+        W = np.ascontiguousarray(w[:-1] * self._inverse[:, None] / math.sqrt(self._length))
+        return W, w[-1] - self._mean @ W
 
 
-def _best_lam(
-    kernel: _Kernel, weights: np.ndarray, targets: np.ndarray, folds: np.ndarray
-) -> tuple[float, np.ndarray, np.ndarray]:
-    """(squared out-of-fold error, out-of-fold outputs, coefficients of all models), at its least.
+class _Found(NamedTuple):
+    """Squared out-of-fold error, and what `FoldModels` has, at the best lam."""
 
-    Outputs beyond +-1 are no further off than these.
-    """
-    root = np.sqrt(weights / weights.mean())
-    values, vectors = np.linalg.eigh(root[:, None] * kernel.matrix * root)
+    error: float
+    outputs: np.ndarray
+    W: np.ndarray
+    b: np.ndarray
+
+
+def _best_by_rows(
+    rows: _Centered, weights: np.ndarray, targets: np.ndarray, folds: np.ndarray
+) -> _Found:
+    """Train with matrices of l x l; of G only the blocks G_FF are computed."""
+    root, lams = np.sqrt(weights / weights.mean()), np.array(LAMS)
+    values, vectors = np.linalg.eigh(root[:, None] * rows.kernel() * root)
     values, vectors = np.maximum(values, 0.0), root[:, None] * vectors
-    best: tuple[float, np.ndarray, np.ndarray] | None = None
-    for lam in LAMS:
-        G = (vectors / (values + lam)) @ vectors.T
-        a, outputs, models = G @ targets, np.empty(targets.shape), []
-        for fold in range(int(folds.max()) + 1):
-            own = np.flatnonzero(folds == fold)
-            residuals = np.linalg.solve(G[np.ix_(own, own)], a[own])
-            outputs[own] = targets[own] - residuals
-            models.append(a - G[:, own] @ residuals)
-        off = np.square(np.clip(outputs, -1.0, 1.0) - targets)
-        error = float(np.add.reduce(weights[:, None] * off, axis=None))
-        if best is None or error < best[0]:
-            best = error, outputs, np.concatenate(models, axis=1)
-    assert best is not None, "there are values of lam"
-    return best
+    inverses = 1.0 / (values + lams[:, None])
+    a = vectors @ (inverses[:, :, None] * (vectors.T @ targets))
+    residuals = np.empty_like(a)
+    members = [np.flatnonzero(folds == fold) for fold in range(int(folds.max()) + 1)]
+    for own in members:
+        part = vectors[own]
+        for k, inverse in enumerate(inverses):
+            residuals[k, own] = np.linalg.solve((part * inverse) @ part.T, a[k, own])
+    error, k = _least_error(targets - residuals, targets, weights)
+    models = [
+        a[k] - vectors @ (inverses[k][:, None] * (vectors[own].T @ residuals[k, own]))
+        for own in members
+    ]
+    W, b = rows.of_kernel(np.concatenate(models, axis=1))
+    return _Found(error, targets - residuals[k], W, b)
+
+
+def _best_by_columns(
+    rows: _Centered, weights: np.ndarray, targets: np.ndarray, folds: np.ndarray
+) -> _Found:
+    """Train with matrices of (d + 1) x (d + 1): w = (Z^T S Z + lam)^-1 Z^T S y, for each fold."""
+    features, lams = rows.features(), np.array(LAMS)
+    costs = (weights / weights.mean())[:, None]
+    outputs, models = np.empty((len(lams), *targets.shape)), []
+    for fold in range(int(folds.max()) + 1):
+        inside = folds != fold
+        part = features[inside]
+        scaled = costs[inside] * part
+        values, vectors = np.linalg.eigh(scaled.T @ part)
+        moments = vectors.T @ (scaled.T @ targets[inside])
+        inverses = 1.0 / (np.maximum(values, 0.0) + lams[:, None])
+        w = vectors @ (inverses[:, :, None] * moments)
+        outputs[:, ~inside] = features[~inside] @ w
+        models.append(w)
+    error, k = _least_error(outputs, targets, weights)
+    W, b = rows.of_features(np.concatenate([w[k] for w in models], axis=1))
+    return _Found(error, outputs[k], W, b)
+
+
+def _least_error(
+    outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray
+) -> tuple[float, int]:
+    """Least squared error and its lam; outputs beyond +-1 are no further off than these."""
+    off = weights[:, None] * np.square(np.clip(outputs, -1.0, 1.0) - targets)
+    errors = np.add.reduce(off, axis=(1, 2))
+    k = int(np.argmin(errors))
+    return float(errors[k]), k
 
 
 # Scores of the unlabeled rows ---------------------------------------------------------------------

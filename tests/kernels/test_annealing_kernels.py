@@ -11,7 +11,7 @@ from scipy.special import entr, expit
 
 from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.kernels import passes, smooth
-from dask_s3vm.kernels.rows import CSR, load_pair, new_pair, pair_output
+from dask_s3vm.kernels.rows import CSR, load_pair, new_pair, pair_input, pair_output
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -67,11 +67,15 @@ def test_sums_of_beliefs_are_those_of_numpy(seed, lam_u, t, nu, move):
 def annealed(rows, codes, cost, w, bias, *at):
     """Sums of a pass, outputs, half gradient and its turn; `at` is lam_u, temperature, nu."""
     target = np.where(codes < 0, 0, 2 * codes - 1).astype(np.int8)
-    pair, outputs, turn = new_pair(rows, len(w) - 1), np.full(len(codes), np.nan), np.zeros(len(w))
+    pair, outputs = new_pair(rows, len(w) - 1), np.full(len(codes), np.nan)
     load_pair(rows, pair, w)
-    sums = smooth.annealed_pass(rows, codes, target, cost, *at, pair, bias, outputs)
-    smooth.annealed_turn(rows, codes, cost, *at, outputs, bias, turn)
-    return sums, outputs, pair_output(rows, pair), turn
+    sums = smooth.annealed_pass(rows, codes, target, cost, *at, pair, bias, outputs, False)
+    gradient = pair_output(rows, pair)
+    load_pair(rows, pair, 0.0)
+    again = smooth.annealed_pass(rows, codes, target, cost, *at, pair, bias, outputs, True)
+    assert again == sums
+    assert np.array_equal(pair_output(rows, pair), gradient)
+    return sums, outputs, gradient, pair_input(rows, pair)
 
 
 @pytest.mark.parametrize("form", ["csr", "dense"])

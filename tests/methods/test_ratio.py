@@ -73,9 +73,12 @@ def naive_folds(rows, weights, targets, folds, lam, scale):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("lam", [0.01, 1.0])
-def test_outputs_are_those_of_models_that_have_not_seen_the_row(rng, monkeypatch, sparse, lam):
+@pytest.mark.parametrize("n_columns", [5, 60])
+def test_outputs_are_those_of_models_that_have_not_seen_the_row(
+    rng, monkeypatch, sparse, lam, n_columns
+):
     monkeypatch.setattr(fold_scores, "LAMS", [lam])
-    rows = rng.normal(size=(40, 5)) + 3.0
+    rows = rng.normal(size=(40, n_columns)) + 3.0
     rows[:, 1] *= 1000.0  # one column outweighs all others unless it is scaled
     codes = (rows[:, 0] + 0.2 * rng.normal(size=40) > 3.0).astype(int)
     weights = rng.uniform(0.5, 2.0, 40)
@@ -85,8 +88,9 @@ def test_outputs_are_those_of_models_that_have_not_seen_the_row(rng, monkeypatch
     found = train_folds(LabeledRows(given, codes, weights), targets, folds)
     tried = [naive_folds(rows, weights, targets, folds, lam, scale) for scale in (False, True)]
     errors = [(weights[:, None] * (np.clip(o, -1, 1) - targets) ** 2).sum() for o, _ in tried]
-    assert errors[1] < errors[0]
-    np.testing.assert_allclose(found.outputs, tried[1][0], atol=1e-6)
+    best = int(errors[1] < errors[0])
+    assert best or n_columns > 5
+    np.testing.assert_allclose(found.outputs, tried[best][0], atol=1e-6)
     for fold in range(5):
         own = folds == fold
         outputs = rows[own] @ found.W[:, fold] + found.b[fold]

@@ -18,7 +18,7 @@ from search_cases import (
 from sklearn.model_selection import ParameterGrid
 
 from dask_s3vm import DAS3VM, L2SVM, S2RLSC, TSVM
-from dask_s3vm.model_selection import LabeledKFold, S3VMGridSearchCV
+from dask_s3vm.model_selection import LabeledKFold, S3VMGridSearchCV, _run
 
 
 def searched(name, X, y, **params):
@@ -43,6 +43,15 @@ def test_placed_shards_one_after_the_other_give_the_same_bits(name, tiny_shards)
     with dask.config.set({"s3vm.local-bytes": 10**9}):
         side_by_side = split_scores(searched(name, X, y))
     assert np.array_equal(in_turn, side_by_side)
+
+
+@pytest.mark.parametrize("name", ["tsvm", "qn"])
+def test_fits_in_several_threads_have_the_same_bits(name, monkeypatch):
+    X, y = data_of(name)
+    one_by_one = split_scores(searched(name, X, y))
+    monkeypatch.setattr(_run, "KERNEL_BYTES", 0)
+    with dask.config.set({"s3vm.threads": 3}):
+        assert np.array_equal(split_scores(searched(name, X, y)), one_by_one)
 
 
 @pytest.mark.parametrize("name", ["l2svm", "rlsc", "s2rlsc", "tsvm", "da", "qn"])
