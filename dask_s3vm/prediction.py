@@ -16,6 +16,7 @@ from dask_s3vm import _config
 from dask_s3vm.engine.containers import plain_rows
 from dask_s3vm.frames import is_pandas_frame, like_frame, rows_for
 from dask_s3vm.kernels.rows import check_finite
+from dask_s3vm.numerics.linalg import one_blas_thread
 
 if TYPE_CHECKING:
     from dask_s3vm.features import KernelMap
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 #: Weights, biases, and the map to the features that they apply to.
 Model = tuple[np.ndarray, np.ndarray, "KernelMap | None"]
 
-#: Stored entries of sparse rows from which on threads share a product; below, they cost more.
+#: Values from which on threads share a product; with fewer they cost more than they gain.
 SHARED = 1 << 20
+
+#: Dense rows are cut at multiples of so many.
+TOGETHER = 256
 
 
 class LinearOutputs:
@@ -181,23 +185,37 @@ def _outputs(X: Any, model: Model, threads: int) -> np.ndarray:
     weights, bias = (coef[0], intercept[0]) if len(coef) == 1 else (coef.T, intercept)
     if kernel_map is not None:
         return kernel_map.product(X, weights, threads) + bias
-    if sp.issparse(X) and X.nnz >= SHARED and threads > 1:
-        return _shared_product(X, weights, threads) + bias
-    return np.asarray(X @ weights) + bias
+    cuts = _cuts(X, threads)
+    # BLAS threads would spin for milliseconds afterwards, on the cores that other work needs
+    with one_blas_thread():
+        if len(cuts) == 2:
+            return np.asarray(X @ weights) + bias
+        with ThreadPoolExecutor(threads) as pool:
+            parts = pool.map(lambda low, high: _slice(X, low, high) @ weights, cuts[:-1], cuts[1:])
+            return np.concatenate(list(parts)) + bias
 
 
-def _shared_product(X: Any, weights: np.ndarray, threads: int) -> np.ndarray:
-    """Compute ``X @ weights`` in threads, each with its part of the rows; same bits as in one."""
-    data, indices, indptr = X.data, X.indices, X.indptr
-    cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], threads + 1)[1:-1])
+def _cuts(X: Any, threads: int) -> np.ndarray:
+    """Where to cut rows into parts of equally many values, one for each thread."""
+    sparse = sp.issparse(X)
+    if threads == 1 or (X.nnz if sparse else X.size) < SHARED:
+        return np.array([0, X.shape[0]])
+    if not sparse:  # BLAS takes a few rows at a time: the same ones in any number of parts
+        inner = (
+            np.linspace(0, X.shape[0], threads + 1)[1:-1].astype(np.int64) // TOGETHER * TOGETHER
+        )
+        return np.array([0, *inner, X.shape[0]])
+    inner = np.searchsorted(X.indptr, np.linspace(0, X.indptr[-1], threads + 1)[1:-1])
+    return np.array([0, *inner, X.shape[0]])
 
-    def part(low: int, high: int) -> np.ndarray:
-        start, stop = indptr[low], indptr[high]
-        arrays = data[start:stop], indices[start:stop], indptr[low : high + 1] - start
-        return np.asarray(sp.csr_array(arrays, (high - low, X.shape[1])) @ weights)
 
-    with ThreadPoolExecutor(threads) as pool:
-        return np.concatenate(list(pool.map(part, [0, *cuts], [*cuts, X.shape[0]])))
+def _slice(X: Any, low: int, high: int) -> Any:
+    """Rows `low` to `high`; the entries of sparse rows are not copied, as scipy would."""
+    if not sp.issparse(X):
+        return X[low:high]
+    start, stop = X.indptr[low], X.indptr[high]
+    parts = X.data[start:stop], X.indices[start:stop], X.indptr[low : high + 1] - start
+    return sp.csr_array(parts, (high - low, X.shape[1]))
 
 
 def _outputs_of_block(block: Any, model: Model, block_info: Any = None) -> np.ndarray:

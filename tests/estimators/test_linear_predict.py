@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 import sparse
 
-from dask_s3vm import L2SVM
+from dask_s3vm import L2SVM, prediction
 
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["two classes", "three classes"])
@@ -34,6 +34,18 @@ KINDS = {
     "coo": sparse.COO.from_scipy_sparse,
     "gcxs": sparse.GCXS.from_scipy_sparse,
 }
+
+
+@pytest.mark.parametrize("kind", ["numpy", "csr"])
+@pytest.mark.parametrize("n_threads", [2, 3, 50])
+def test_threads_that_share_a_product_give_the_same_bits(fitted, kind, n_threads, monkeypatch):
+    model, X = fitted
+    rows = KINDS[kind](sp.vstack([X] * 10, format="csr"))
+    with dask.config.set({"s3vm.threads": 1}):
+        wanted = model.decision_function(rows)
+    monkeypatch.setattr(prediction, "SHARED", 1)
+    with dask.config.set({"s3vm.threads": n_threads}):
+        np.testing.assert_array_equal(model.decision_function(rows), wanted)
 
 
 @pytest.mark.parametrize("kind", KINDS)
