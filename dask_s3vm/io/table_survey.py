@@ -15,8 +15,7 @@ from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.looking import attempt_all, look_through, text_lengths
-from dask_s3vm.io.sources import DataFile
+from dask_s3vm.io.sources import DataFile, attempt_all, look_through, text_lengths
 from dask_s3vm.io.table_files import WORDS, Span, TableFile, Types, told_table
 
 __all__ = ["Finding", "Piece", "Task", "locate_words", "settled", "survey"]
@@ -44,6 +43,8 @@ class Task:
         The label column, which a file may be without.
     code : LabelCode or None
         The labels, if they are known.
+    mark : object
+        The mark of rows without label, in the second pass.
     """
 
     encoder: TableEncoder
@@ -51,24 +52,19 @@ class Task:
     target: str | None
     code: LabelCode | None
     fitted: bool
+    mark: Any = None
 
     def wanted(self, file: TableFile) -> tuple[list[str], Types, int]:
-        """Return what is read of a file: columns, known types, most categories."""
-        return self.columns(file), self.types(), self.encoder.max_categories
-
-    def columns(self, file: TableFile) -> list[str]:
-        """Return the columns to read."""
-        return [*self.features, *([self.target] if self.target in file.names else [])]
-
-    def types(self) -> dict[str, pa.DataType]:
-        """Return the types of csv columns that are known."""
+        """Return what is read of a file: columns, types of csv as far as known, most categories."""
         encoder = self.encoder
+        columns = [*self.features, *([self.target] if self.target in file.names else [])]
         if hasattr(encoder, "kinds_"):
             kinds = dict(zip(self.features, encoder.kinds_, strict=True))
         else:
             kinds = {name: encoder.role_of(name) for name in self.features}
-        found = {name: _TYPES[kind] for name, kind in kinds.items() if kind != "auto"}
-        return found | ({} if self.target is None else {self.target: WORDS})
+        types = {name: _TYPES[kind] for name, kind in kinds.items() if kind != "auto"}
+        types |= {} if self.target is None else {self.target: WORDS}
+        return columns, types, encoder.max_categories
 
 
 @dataclass(frozen=True)

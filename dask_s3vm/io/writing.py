@@ -249,18 +249,8 @@ def _write_part(url: str, form: RowFormat, kind: Kind, block: Any, labels: Any) 
 def plain_rows(block: Any, kind: Kind) -> Any:
     """Return a block as ``csr_array`` (or C-ordered matrix) of finite float32 or float64.
 
-    Parameters
-    ----------
-    block : array
-        numpy, scipy.sparse or `sparse`.
-    kind : Kind
-        Columns, and whether the result is dense. Values are float64 if it says so; else float32
-        where not a bit is lost.
-
-    Returns
-    -------
-    scipy.sparse.csr_array or ndarray
-        The rows; columns increase in each.
+    Values are float64 if `kind` says so; else float32 where not a bit is lost. Columns increase in
+    each row.
     """
     block = containers.plain_rows(block)
     if block.shape[1] != kind.n_features:
