@@ -118,7 +118,8 @@ def write_rows(
     if dense is None:
         dense = isinstance(getattr(X, "_meta", X), np.ndarray)
     blocks = _row_blocks(X, y)
-    kind = Kind(int(X.shape[1]), dense)
+    # Text has one type of number: to look for a shorter one that holds all would be in vain.
+    kind = Kind(int(X.shape[1]), dense, None if form.typed else np.dtype(np.float64))
     form.check(y is not None, is_folder)
     store.check_writable(url + ".tmp" if is_folder else url)
     run = _Run(form, blocks, progress, local=not isinstance(X, da.Array))
