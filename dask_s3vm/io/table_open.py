@@ -273,7 +273,8 @@ class _CsvOpener:
             label = None if self.encoder.label_ is None else self.encoder.label_.name
         fields = self._fields(file, header, words, names, label)
         if twice := sorted({name for name in fields if fields.count(name) > 1}):
-            raise TableError(file.name, f"has more than one column {twice[:5]}", 1, raw)
+            reason = f"has more than one column {twice[:5]}, wanted distinct names"
+            raise TableError(file.name, reason, 1, raw)
         added = tuple((name, value) for name, value in partition if name not in fields)
         columns = (*fields, *(name for name, _ in added))
         skip = start + len(raw) if header else start

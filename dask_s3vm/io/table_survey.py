@@ -236,9 +236,7 @@ def locate_words(error: MixedColumnError, findings: list[Finding]) -> TableError
     """Return the error of a column of numbers and words with the first row that has a word."""
     types = {error.column: WORDS}
     for piece in (found.piece for found in findings):
-        table = piece.file.read(piece.span, [error.column], types, 0)
-        codes, _ = codes_of(whole(table.column(0)), error.words)
-        if (codes >= 0).any():
-            cell = CellError(int((codes >= 0).argmax()), error.column, error.reason)
-            return piece.file.error(piece.span, cell)
+        row = error.first_row(piece.file.read(piece.span, [error.column], types, 0))
+        if row is not None:
+            return piece.file.error(piece.span, CellError(row, error.column, error.reason))
     return TableError(findings[0].piece.file.name, str(error))
