@@ -135,7 +135,7 @@ class TableEncoder(TransformerMixin, TableParameters):
             parts = compute_all([look(part, names, i) for i, part in enumerate(lazy_parts(X))])
         else:
             table = as_table(X)
-            names, parts = table.column_names, [self.facts_of(table)]
+            names, parts = table.column_names, (self.facts_of(table),)
         try:
             return self.settle(names, [agreed(column) for column in zip(*parts, strict=True)])
         except MixedColumnError as error:
