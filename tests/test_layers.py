@@ -47,7 +47,7 @@ LAYERS = {
     "baselines": ["labels", "features", "estimators"],
     "model_selection": [
         "_version", "_config", "exceptions", "labels", "interrupts", "numerics", "engine",
-        "features", "io", "estimators",
+        "features", "io", "checkpoints", "estimators",
     ],
     "datasets": ["_lazy", "labels", "numerics", "engine", "features", "io"],
     "plotting": ["parameters", "labels"],

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from dask_s3vm.checkpoints.locks import FolderLock
 from dask_s3vm.exceptions import CheckpointError
-from dask_s3vm.io.locks import FolderLock
 from dask_s3vm.io.store import Url, address, is_local
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,8 @@ to the encoder. `numbers_of` and `codes_of` read a column as numbers, or as code
 What is missing is null, NaN, the empty word, and the words that `null_values` names.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,11 @@ class MixedColumnError(ValueError):
     def __str__(self) -> str:
         return f"column {self.column!r} {self.reason}"
 
+    def first_row(self, table: pa.Table) -> int | None:
+        """Return the first row of a table that has one of the words."""
+        codes, _ = codes_of(whole(table.column(self.column)), self.words)
+        return int((codes >= 0).argmax()) if (codes >= 0).any() else None
+
 
 class UnknownCategoryWarning(UserWarning):
     """A table has categories that the encoder was not fitted on."""
@@ -67,16 +73,29 @@ class CellError(ValueError):
         Its column.
     reason : str
         What was found and what is wanted.
+    part : int, optional
+        Partition of a dask DataFrame that the row is counted in.
     """
 
-    def __init__(self, row: int, column: str, reason: str) -> None:
-        super().__init__(row, column, reason)  # all: unpickling calls the class with `args`
+    def __init__(self, row: int, column: str, reason: str, part: int | None = None) -> None:
+        super().__init__(row, column, reason, part)  # all: unpickling calls the class with `args`
         self.row = row
         self.column = column
         self.reason = reason
+        self.part = part
 
     def __str__(self) -> str:
-        return f"column {self.column!r}, row {self.row}: {self.reason}"
+        part = "" if self.part is None else f"partition {self.part}, "
+        return f"column {self.column!r}, {part}row {self.row}: {self.reason}"
+
+    @staticmethod
+    @contextmanager
+    def within(part: int) -> Iterator[None]:
+        """Name the partition in errors."""
+        try:
+            yield
+        except CellError as error:
+            raise CellError(error.row, error.column, error.reason, part) from None
 
 
 # Tables to Arrow ------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.containers import as_block
 from dask_s3vm.features.table_columns import (
     CellError,
+    MixedColumnError,
     UnknownCategoryWarning,
     as_table,
     codes_of,
@@ -122,20 +123,23 @@ class TableEncoder(TransformerMixin, TableParameters):
         Parameters
         ----------
         X : table
-            A pandas or dask DataFrame, ``pyarrow.Table``, anything with ``__arrow_c_stream__``
-            (such as a polars DataFrame), dict of columns, list of dicts, structured array, or an
-            array or list of rows, whose columns are named "0", "1", ...
+            A DataFrame of pandas, dask or polars, a ``pyarrow.Table``, anything with
+            ``__arrow_c_stream__``, dict of columns, list of dicts, structured array, or array or
+            list of rows, whose columns are named "0", "1", ...
         y : ignored
         """
         self.check()
         if is_lazy_frame(X):
             names = [str(name) for name in X.columns]
             look = dask.delayed(self._facts_of_part, pure=False)
-            parts = compute_all([look(part, names) for part in lazy_parts(X)])
+            parts = compute_all([look(part, names, i) for i, part in enumerate(lazy_parts(X))])
+        else:
+            table = as_table(X)
+            names, parts = table.column_names, (self.facts_of(table),)
+        try:
             return self.settle(names, [agreed(column) for column in zip(*parts, strict=True)])
-        table = as_table(X)
-        facts = [agreed([found]) for found in self.facts_of(table)]
-        return self.settle(table.column_names, facts)
+        except MixedColumnError as error:
+            raise _located(error, X, names) from None
 
     def facts_of(self, table: pa.Table) -> list[Facts]:
         """Return the facts of the columns of some rows, to be put together for `settle`.
@@ -213,8 +217,9 @@ class TableEncoder(TransformerMixin, TableParameters):
             refuse_mixed(name, words)
         return tuple(sorted(words))
 
-    def _facts_of_part(self, part: Any, names: list[str]) -> list[Facts]:
-        return self.facts_of(as_table(part, names).select(names))
+    def _facts_of_part(self, part: Any, names: list[str], number: int) -> list[Facts]:
+        with CellError.within(number):
+            return self.facts_of(as_table(part, names).select(names))
 
     def _check_gap(self, name: str, row: int | None) -> None:
         if self.missing == "error" and row is not None:
@@ -239,9 +244,8 @@ class TableEncoder(TransformerMixin, TableParameters):
 
     def ordered(self, table: pa.Table) -> pa.Table:
         """Return the columns that were fitted, in their order; refuse others."""
-        wanted = self.feature_names_in_.tolist()
         self.check_names(table.column_names)
-        return table.select(wanted)
+        return table.select(self.feature_names_in_.tolist())
 
     def check_names(self, names: Sequence[str]) -> None:
         """Refuse a table with other columns; those that a file of training had are allowed."""
@@ -374,16 +378,23 @@ class TableEncoder(TransformerMixin, TableParameters):
 
     def _transform_lazily(self, X: Any) -> da.Array:
         self.check_names([str(name) for name in X.columns])
-        make = dask.delayed(_block, pure=True)
-        held = dask.delayed(self, traverse=False)
-        width = self.n_features_out_
+        make, held = dask.delayed(_block, pure=True), dask.delayed(self, traverse=False)
+        blocks = [make(part, held, i) for i, part in enumerate(lazy_parts(X))]
         meta = as_block(csr_array((0, 0), dtype=np.dtype(self.dtype)), self.block)
-        parts = [
-            da.from_delayed(make(part, held), shape=(np.nan, width), meta=meta)
-            for part in lazy_parts(X)
-        ]
-        return da.concatenate(parts, allow_unknown_chunksizes=True)
+        arrays = [da.from_delayed(b, (np.nan, self.n_features_out_), meta=meta) for b in blocks]
+        return da.concatenate(arrays, allow_unknown_chunksizes=True)
 
 
-def _block(part: Any, encoder: TableEncoder) -> Any:
-    return as_block(encoder.transform(part), encoder.block)
+def _block(part: Any, encoder: TableEncoder, number: int) -> Any:
+    with CellError.within(number):
+        return as_block(encoder.transform(part), encoder.block)
+
+
+def _located(error: MixedColumnError, X: Any, names: Sequence[str]) -> ValueError:
+    """Return the error with the first row that has a word among numbers."""
+    if not is_lazy_frame(X):
+        return CellError(error.first_row(as_table(X)) or 0, error.column, error.reason)
+    find = dask.delayed(lambda part: error.first_row(as_table(part, names)), pure=False)
+    rows = enumerate(compute_all([find(part) for part in lazy_parts(X)]))
+    part, row = next((part, row) for part, row in rows if row is not None)
+    return CellError(row, error.column, error.reason, part)

@@ -124,7 +124,7 @@ _KINDS = "biufU"  # truth values, whole numbers, real numbers, text
 
 
 def encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Return `value` as something that JSON can hold.
+    """Return `value` as something that JSON can hold; TypeError if it is of another type.
 
     Parameters
     ----------
@@ -134,16 +134,6 @@ def encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
         Name of the value: that of its array, and used in errors.
     arrays : dict
         Gets the arrays found.
-
-    Returns
-    -------
-    object
-        For `json.dumps` and later for `decode`.
-
-    Raises
-    ------
-    TypeError
-        If the value, or something in it, is of another type.
     """
     if isinstance(value, np.ndarray):
         return _encode_array(value, name, arrays)
@@ -162,25 +152,7 @@ def encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def decode(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """Return what `encode` was given.
-
-    Parameters
-    ----------
-    value : object
-        What `json.loads` returned.
-    arrays : mapping
-        The arrays by name.
-
-    Returns
-    -------
-    object
-        The value.
-
-    Raises
-    ------
-    ValueError, TypeError or KeyError
-        If `encode` cannot have written this.
-    """
+    """Return what `encode` was given; an error (LookupError too) if it cannot have written this."""
     if isinstance(value, list):
         return [decode(item, arrays) for item in value]
     if not isinstance(value, dict):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import dask
 import dask.array as da
 import numpy as np
 from dask.utils import parse_bytes
@@ -18,10 +19,8 @@ from dask_s3vm.io.blocks import (
     Head,
     Piece,
     Source,
-    check_known,
     check_options,
     open_blocks,
-    sorted_labels,
 )
 from dask_s3vm.io.checksum import check_archive
 from dask_s3vm.io.errors import DataFileError, told
@@ -31,6 +30,7 @@ from dask_s3vm.io.sources import DataFile, UrlPath, find_files
 __all__ = ["read_npy", "read_npz"]
 
 _WANTED = "'X' (dense) or 'indices', 'indptr', 'shape' and perhaps 'data' (CSR), and perhaps 'y'"
+_CSR = {"indices", "indptr", "shape"}
 _LABELS = ".y.npy"
 
 
@@ -75,20 +75,15 @@ def read_npz(
         If a file does not exist.
     """
     files = find_files(urlpath, FORMATS["npz"].fits)
-    if block is not None or len(files) > 1:
-        options = {"n_features": n_features, "known_labels": known_labels}
-        return open_blocks(NpzSource(), files, block=block or "gcxs", **options)
-    check_options(n_features=n_features)
-    (file,) = files
-    with _opened(file, checked=True) as (archive, stream):
-        matrix = _read_rows(archive, stream)
-        labels = _read_labels(archive, matrix.shape[0])
-    if labels is not None:
-        check_known(labels, sorted_labels(known_labels), file, lambda row: f"row {row}")
-    if n_features is not None and n_features < matrix.shape[1]:
-        reason = f"has {matrix.shape[1]} columns, but n_features is {n_features}"
-        raise DataFileError(file.name, reason)
-    return _widened(matrix, n_features or matrix.shape[1]), labels
+    at_once = block is None and len(files) == 1
+    X, y = open_blocks(
+        NpzSource(),
+        files,
+        n_features=n_features,
+        block="scipy" if at_once else block or "gcxs",
+        known_labels=known_labels,
+    )
+    return dask.compute(X, y, scheduler="sync") if at_once else (X, y)
 
 
 class NpzSource(Source):
@@ -102,24 +97,44 @@ class NpzSource(Source):
         with _opened(file) as (archive, stream):
             keys = set(archive.files)
             heads = {key: _member_header(stream, key) for key in keys & {"X", "data", "y"}}
-            if "X" in heads and not {"indices", "indptr", "shape"} <= keys:
+            if "X" in keys and not keys >= _CSR:
                 shape, dtype = heads["X"]
             elif "shape" in keys and _member_header(stream, "shape")[0] == (2,):
                 shape = tuple(int(length) for length in archive["shape"])
-                dtype = heads["data"][1] if "data" in heads else np.dtype(np.float64)
+                dtype = heads["data"][1] if "data" in keys else np.dtype(np.float64)
             else:
                 raise ValueError(f"has the keys {sorted(keys)}, wanted {_WANTED}")
-            if len(shape) != 2 or min(shape) < 0 or shape[1] > MOST_FEATURES:
-                raise ValueError(f"holds a matrix of shape {shape}, wanted rows and columns")
+            fits = len(shape) == 2 and min(shape) >= 0 and shape[1] <= MOST_FEATURES
+            if not fits or dtype.kind not in "biuf":
+                raise ValueError(
+                    f"holds a matrix of shape {shape} and type {dtype}, wanted rows and columns of "
+                    "real numbers"
+                )
+            labels_shape, labels = heads.get("y", (shape[:1], None))
+            if labels_shape != shape[:1]:
+                raise ValueError(f"'y' is of shape {labels_shape}, wanted ({shape[0]},)")
             narrow = np.dtype(np.float32 if dtype == np.float32 else np.float64)
-            labels = heads["y"][1] if "y" in heads else None
             return Head((shape[0],), shape[1], narrow, labels)
 
     def read_rows(self, piece: Piece, n_features: int, dtype: np.dtype) -> csr_array:
         """Return all rows."""
         with _opened(piece.file, checked=True) as (archive, stream):
-            matrix = _read_rows(archive, stream)
-        return _widened(matrix, n_features).astype(dtype, copy=False)
+            keys = set(archive.files)
+            if "format" in keys:
+                stream.seek(0)
+                matrix = csr_array(load_npz(stream))
+            elif keys >= _CSR:
+                indices = archive["indices"]
+                data = archive["data"] if "data" in keys else np.ones(len(indices))
+                shape = tuple(archive["shape"].tolist())
+                matrix = csr_array((data, indices, archive["indptr"]), shape=shape)
+            else:
+                matrix = csr_array(archive["X"])
+            matrix = matrix.astype(dtype, copy=False)
+            matrix.check_format(full_check=True)
+            matrix.sum_duplicates()
+        parts = (matrix.data, matrix.indices, matrix.indptr)
+        return csr_array(parts, shape=(matrix.shape[0], n_features))
 
     def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
         """Return all labels."""
@@ -154,55 +169,6 @@ def _member_header(stream: Any, key: str) -> tuple[tuple[int, ...], np.dtype]:
     with zipfile.ZipFile(stream) as directory, directory.open(f"{key}.npy") as member:
         shape, _, dtype = read_header(member)
         return shape, dtype
-
-
-def _widened(matrix: csr_array, columns: int) -> csr_array:
-    parts = (matrix.data, matrix.indices, matrix.indptr)
-    return csr_array(parts, shape=(matrix.shape[0], columns))
-
-
-def _read_rows(archive: Any, stream: Any) -> csr_array:
-    keys = set(archive.files)
-    if "format" in keys:
-        stream.seek(0)
-        matrix = csr_array(load_npz(stream))
-    elif {"indices", "indptr", "shape"} <= keys:
-        indices = archive["indices"]
-        data = archive["data"] if "data" in keys else np.ones(len(indices))
-        shape = tuple(archive["shape"].tolist())
-        matrix = csr_array((data, indices, archive["indptr"]), shape=shape)
-    elif "X" in keys:
-        matrix = _from_dense(archive["X"])
-    else:
-        raise ValueError(f"has the keys {sorted(keys)}, wanted {_WANTED}")
-    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-        raise ValueError(
-            f"holds a matrix of shape {matrix.shape} and type {matrix.dtype}, "
-            "wanted rows and columns of real numbers"
-        )
-    if matrix.dtype != np.float32:
-        matrix = matrix.astype(np.float64)
-    matrix.check_format(full_check=True)
-    matrix.sum_duplicates()
-    return matrix
-
-
-def _from_dense(dense: np.ndarray) -> csr_array:
-    if dense.ndim != 2 or dense.dtype.kind not in "biuf":
-        raise ValueError(
-            f"'X' is of shape {dense.shape} and type {dense.dtype}, "
-            "wanted rows and columns of real numbers"
-        )
-    return csr_array(dense)
-
-
-def _read_labels(archive: Any, rows: int) -> np.ndarray | None:
-    if "y" not in archive.files:
-        return None
-    labels: np.ndarray = archive["y"]
-    if labels.shape != (rows,):
-        raise ValueError(f"'y' is of shape {labels.shape}, wanted ({rows},)")
-    return labels
 
 
 # Matrices -------------------------------------------------------------------------------------

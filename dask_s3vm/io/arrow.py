@@ -91,18 +91,13 @@ def read_parquet(
 
     Parameters
     ----------
-    urlpath : str, path or list of these
-        File, glob pattern, folder, or list of these; anything fsspec can open. See
-        `dask_s3vm.io.arrow` for the columns.
-    n_features, block, dtype, known_labels, unlabeled : object
+    urlpath, n_features, block, dtype, known_labels, unlabeled
         As in `read_arrow`.
 
     Returns
     -------
-    X : dask.array.Array of shape (n_rows, n_features)
-        The rows.
-    y : dask.array.Array of shape (n_rows,) or None
-        The labels; None if there are none.
+    X, y : dask.array.Array
+        As of `read_arrow`.
 
     Raises
     ------
@@ -194,13 +189,7 @@ def make_schema(
 
 
 def head_of(schema: Any, rows: tuple[int, ...], name: str) -> Head:
-    """Read the schema of a file that somebody else may have made.
-
-    Raises
-    ------
-    DataFileError
-        If it has no rows in it, or columns of other types.
-    """
+    """Read the schema of a file that somebody else may have made, and check its columns."""
     kinds = {field.name: field.type for field in schema}
     if len(kinds) != len(schema):
         raise DataFileError(name, f"has two columns of one name, {schema.names}; {_WANTED}")

@@ -55,28 +55,9 @@ class Place:
 def batch_rows(
     batch: Any, place: Place, n_features: int, dtype: np.dtype
 ) -> csr_array | np.ndarray:
-    """Return the rows of a record batch.
+    """Return the rows of a record batch; DataFileError is of the first that is not in order.
 
-    Parameters
-    ----------
-    batch : pyarrow.RecordBatch
-        The batch.
-    place : Place
-        Where it stands.
-    n_features : int
-        Number of columns.
-    dtype : dtype
-        Type of the values.
-
-    Returns
-    -------
-    scipy.sparse.csr_array or ndarray
-        The rows. They lie in the file's map if it has one and the types are as wanted.
-
-    Raises
-    ------
-    DataFileError
-        At the first row that is not in order.
+    They lie in the file's map if it has one and the types are as wanted.
     """
     _validate(batch, place)
     if "indices" not in batch.schema.names:

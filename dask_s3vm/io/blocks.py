@@ -19,8 +19,7 @@ from scipy.sparse import csr_array
 
 from dask_s3vm.engine.containers import as_block
 from dask_s3vm.io.errors import DataFileError, told
-from dask_s3vm.io.looking import attempt_all
-from dask_s3vm.io.sources import DataFile
+from dask_s3vm.io.sources import DataFile, attempt_all
 from dask_s3vm.io.svmlight_text import LARGEST_COLUMN
 
 __all__ = [
@@ -79,23 +78,9 @@ def lazy_pair(
 ) -> tuple[da.Array, da.Array | None]:
     """Return lazy rows and labels that share one task per block, which reads both at once.
 
-    Parameters
-    ----------
-    name : str
-        Name in the graph, a different one for different content.
-    reading : dict
-        The tasks: ``(name, i)`` gives rows and labels of block i; others may be needed for these.
-    rows : sequence of int
-        Rows of each block.
-    n_features : int
-        Number of columns.
-    x_meta, y_meta : array
-        Empty blocks; without `y_meta` there are no labels.
-
-    Returns
-    -------
-    X, y : dask.array.Array
-        The arrays.
+    `name` is a different one for different content. ``reading[name, i]`` gives rows and labels of
+    block i; other tasks may be needed for these. Without `y_meta`, an empty block, there are no
+    labels.
     """
     below = {name: reading}
     tasks = [[(getitem, (name, i), place) for i in range(len(rows))] for place in (0, 1)]
@@ -212,19 +197,7 @@ def open_blocks(
 ) -> tuple[da.Array, da.Array | None]:
     """Open files as dask arrays, one block per piece. Labels are read without rows.
 
-    Parameters
-    ----------
-    source : Source
-        Reads the files.
-    files : list of DataFile
-        The files.
-    n_features, block, dtype, known_labels : object
-        As in `dask_s3vm.io.read_arrow`.
-
-    Returns
-    -------
-    X, y : dask.array.Array
-        Rows and labels; y is None if there are none.
+    Options are those of `dask_s3vm.io.read_arrow`; y is None if there are no labels.
     """
     check_options(n_features=n_features, block=block, dtype=dtype)
     known = sorted_labels(known_labels)
@@ -336,13 +309,7 @@ def _check_length(file: DataFile, piece: Piece, rows: int) -> None:
 
 
 def _common_type(names: Sequence[str], types: Sequence[np.dtype | None]) -> np.dtype | None:
-    """Return a type for the labels of all files; None if no file has labels.
-
-    Raises
-    ------
-    DataFileError
-        If only some files have labels, or some have numbers and others strings.
-    """
+    """Return a type for the labels of all files; None if no file has labels."""
     first = next((kind for kind in types if kind is not None), None)
     if first is None:
         return None

@@ -104,19 +104,7 @@ def told(
     reason: str = "",
     kind: type[DataFileError] = DataFileError,
 ) -> Iterator[None]:
-    """Say which file it was that could not be read.
-
-    Parameters
-    ----------
-    name : str
-        The file.
-    broken : tuple of exceptions
-        How reading a damaged file can end.
-    reason : str
-        What to say of it, before what the exception says.
-    kind : type
-        The error to raise.
-    """
+    """Say which file it was that could not be read, if that ends in one of the `broken` errors."""
     try:
         yield
     except (DataFileError, FileNotFoundError):

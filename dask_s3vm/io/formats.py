@@ -61,17 +61,13 @@ class Format:
     writer: str | None = None
     compressed: bool = False
 
-    def ending(self, path: str) -> str:
-        """Return the longest of this format's endings that a file's name has; "" if none."""
+    def fits(self, path: str) -> bool:
+        """Tell whether a file's name ends as those of this format do."""
         lower = path.lower()
         if self.compressed:
             for ending in _COMPRESSED:
                 lower = lower.removesuffix(ending)
-        return max((e for e in self.endings if lower.endswith(e)), key=len, default="")
-
-    def fits(self, path: str) -> bool:
-        """Tell whether a file's name ends as those of this format do."""
-        return bool(self.ending(path))
+        return lower.endswith(self.endings)
 
     def load(self, role: str) -> Callable[..., Any]:
         """Import and return what has a role, ``"reader"`` or ``"writer"``."""
@@ -142,24 +138,10 @@ FORMATS: dict[str, Format] = {
 
 
 def format_of(urlpath: UrlPath, format: str | None = None) -> Format:
-    """Return the format of some files.
+    """Return the format of files, by its name or by the endings of theirs.
 
-    Parameters
-    ----------
-    urlpath : str, path or list of these
-        Files, glob patterns, or folders. A folder is of the format of the files in it.
-    format : str, optional
-        Name of the format; by default the endings of the names tell.
-
-    Returns
-    -------
-    Format
-        The one that fits all of them.
-
-    Raises
-    ------
-    ValueError
-        If a name or an ending is not known, or if the files are of different formats.
+    A folder is of the format of the files in it. ValueError if a name or an ending is not known, or
+    if the files are of different formats.
     """
     if format is not None:
         if format not in FORMATS:
@@ -297,9 +279,7 @@ def _formats_at(path: str) -> Iterable[Format]:
 
 
 def _by_name(path: str) -> Format | None:
-    # Of several the longest ending counts, so that `.x.csv` may be another format than `.csv`.
-    fitting = [form for form in FORMATS.values() if form.fits(path)]
-    return max(fitting, key=lambda form: len(form.ending(path)), default=None)
+    return next((form for form in FORMATS.values() if form.fits(path)), None)
 
 
 def _check_options(

@@ -24,16 +24,22 @@ import pyarrow as pa
 from fsspec.core import OpenFile, url_to_fs  # type: ignore[import-untyped]
 from fsspec.utils import infer_compression  # type: ignore[import-untyped]
 
+from dask_s3vm.engine.computing import compute_all
+from dask_s3vm.io.errors import DataFileError, LineError
+
 __all__ = [
     "BROKEN_TEXT",
     "LONGEST_ROW",
     "DataFile",
     "UrlPath",
+    "attempt_all",
     "find_files",
     "first_end",
     "is_hidden",
+    "look_through",
     "row_ends",
     "split_evenly",
+    "text_lengths",
 ]
 
 UrlPath = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -120,23 +126,10 @@ class DataFile:
             _unpacked(self).close()
 
     def read_rows(self, start: int, stop: int, quoted: bool | None) -> tuple[int, bytes]:
-        """Return the rows that start in a range, each of them to its end.
+        """Return the rows that start in a range, each of them to its end, and where they start.
 
-        Neighboring ranges share no row and lose none, wherever their borders fall.
-
-        Parameters
-        ----------
-        start, stop : int
-            The range of bytes, without `stop` itself.
-        quoted : bool or None
-            Whether the range starts inside quotes; None if quotes mean nothing.
-
-        Returns
-        -------
-        first : int
-            Where the first of the rows starts.
-        text : bytes
-            The rows; empty if none starts in the range.
+        Neighboring ranges share no row and lose none, wherever their borders fall. `quoted` tells
+        whether the range starts inside quotes; None if quotes mean nothing.
         """
         # The byte before the range tells whether a row starts right at its border.
         base = max(start - 1, 0)
@@ -348,3 +341,56 @@ def first_end(text: bytes, quoted: bool | None) -> int:
         return text.find(b"\n") + 1 or len(text)
     ends = row_ends(text, quoted)
     return int(ends[0]) if len(ends) else len(text)
+
+
+# Many files ---------------------------------------------------------------------------------------
+
+
+def look_through(
+    files: Sequence[Any],
+    spans: Sequence[Sequence[Any]],
+    look: Callable[[Any, Any], Any],
+    kind: type[LineError],
+) -> list[list[Any]]:
+    """Look through files, each in its spans, in parallel on the user's scheduler.
+
+    ``look(file, span)`` returns what a part holds; None if that is no row. What was found is
+    returned file by file, in order. A file without rows is an error of a `kind`.
+    """
+    shared = dask.delayed(look, traverse=False)
+    calls = [(shared, file, span) for file, some in zip(files, spans, strict=True) for span in some]
+    results = iter(attempt_all(calls))
+    found = [[one for _ in some if (one := next(results)) is not None] for some in spans]
+    for file, group in zip(files, found, strict=True):
+        if not group:
+            raise kind(file.name, "has no data rows")
+    return found
+
+
+def text_lengths(files: Sequence[DataFile], length: Callable[[DataFile], int]) -> list[int]:
+    """Return the bytes of text of files; `length` decompresses those that are compressed."""
+    found = iter(attempt_all([(length, file) for file in files if file.size is None]))
+    return [next(found) if file.size is None else file.size for file in files]
+
+
+def attempt_all(calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Call functions with their arguments, in parallel on the user's scheduler.
+
+    The `DataFileError` of the first call that has one is raised: that of the first mistake in the
+    files, whichever is found first.
+    """
+    if not calls:
+        return []
+    attempt = dask.delayed(_attempt, pure=False)
+    results = compute_all([attempt(*call) for call in calls])
+    for one in results:
+        if isinstance(one, DataFileError):
+            raise one
+    return list(results)
+
+
+def _attempt(function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except DataFileError as error:
+        return error

@@ -1,6 +1,6 @@
 """Files behind any URL that fsspec knows: a file that is written appears whole or not at all.
 
-Names without ``://`` are paths of this machine, and need no fsspec.
+Names without ``://`` are paths of this machine.
 
 How a file is replaced depends on where it is. On this machine, and on file servers, it is written
 under a hidden name beside the target and renamed. An object store shows an upload only when it is
@@ -10,7 +10,6 @@ complete, so the content is collected in a temporary file here and uploaded in o
 import errno
 import io
 import os
-import shutil
 import stat
 import tempfile
 import uuid
@@ -67,17 +66,12 @@ def join_url(url: Url, *names: str) -> str:
 
 def exists(url: Url) -> bool:
     """Tell whether there is a file or folder."""
-    if is_local(url):
-        return os.path.exists(address(url))
     fs, path = filesystem(url)
     return bool(fs.exists(path))
 
 
 def names_in(url: Url) -> list[str]:
     """Return the sorted names of all that is in a folder; none if it does not exist."""
-    if is_local(url):
-        path = address(url)
-        return sorted(os.listdir(path)) if os.path.isdir(path) else []
     fs, path = filesystem(url)
     found = fs.ls(path, detail=False) if fs.isdir(path) else []
     return sorted(name.rstrip("/").rpartition("/")[2] for name in found)
@@ -85,19 +79,13 @@ def names_in(url: Url) -> list[str]:
 
 def remove(url: Url) -> None:
     """Remove a file, if it is there."""
+    fs, path = filesystem(url)
     with suppress(FileNotFoundError):
-        if is_local(url):
-            os.remove(address(url))
-        else:
-            fs, path = filesystem(url)
-            fs.rm_file(path)
+        fs.rm_file(path)
 
 
 def make_folder(url: Url) -> None:
     """Create a folder, with those above it, if it is not there; object stores need none."""
-    if is_local(url):
-        os.makedirs(address(url), exist_ok=True)
-        return
     fs, path = filesystem(url)
     if not _is_object_store(fs):
         fs.makedirs(path, exist_ok=True)
@@ -105,26 +93,19 @@ def make_folder(url: Url) -> None:
 
 def remove_folder(url: Url) -> None:
     """Remove a folder and all in it, or a file, if it is there."""
-    if is_local(url):
-        path = address(url)
-        if os.path.isdir(path) and not os.path.islink(path):
-            # Under another name: tasks that have not noticed yet can put nothing new into it.
-            rubbish = _hidden(path)
-            os.rename(path, rubbish)
-            shutil.rmtree(rubbish)
-        else:
-            remove(path)
-        return
     fs, path = filesystem(url)
-    if fs.exists(path):
-        fs.rm(path, recursive=True)
+    if not fs.isdir(path) or (is_local(url) and os.path.islink(path)):
+        remove(url)
+        return
+    if is_local(url):
+        # Under another name: tasks that have not noticed yet can put nothing new into it.
+        path, old = _hidden(path), path
+        os.rename(old, path)
+    fs.rm(path, recursive=True)
 
 
 def rename(old: Url, new: Url) -> None:
     """Give a folder another name: one step on this machine, a move elsewhere."""
-    if is_local(old):
-        os.rename(address(old), address(new))
-        return
     fs, path = filesystem(old)
     fs.mv(path, filesystem(new)[1], recursive=True)
 
@@ -142,8 +123,7 @@ def open_input(url: Url, mode: str = "rb") -> IO[Any]:
     encoding = None if "b" in mode else "utf-8"
     if is_local(url):
         path = address(url)
-        if os.path.exists(path):
-            _check_regular(path)
+        _check_regular(path)
         return open(path, mode, encoding=encoding)
     fs, path = filesystem(url)
     return fs.open(path, mode, **({} if encoding is None else {"encoding": encoding}))
@@ -165,8 +145,7 @@ def check_writable(url: Url) -> None:
         folder = os.path.dirname(path)
         if not os.path.isdir(folder):
             raise ValueError(f"{address(url)}: there is no folder {folder} to write to")
-        if os.path.exists(path):
-            _check_regular(path)
+        _check_regular(path)
         if not os.access(folder, os.W_OK):
             raise ValueError(f"{address(url)}: the folder {folder} cannot be written to")
         return
@@ -248,8 +227,7 @@ def filesystem(url: Url) -> tuple[Any, str]:
 def _replacing_local(url: Url) -> Iterator[IO[bytes]]:
     name = address(url)
     path = os.path.realpath(name)
-    if os.path.exists(path):
-        _check_regular(path)
+    _check_regular(path)
     hidden = _hidden(path)
     try:
         with _named(name, anything=True):
@@ -313,7 +291,8 @@ def _sync_folder(path: str) -> None:
 
 
 def _check_regular(path: str) -> None:
-    mode = os.stat(path).st_mode
+    """Refuse what is there and is no file."""
+    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
         kind = kinds.get(stat.S_IFMT(mode), "device")

@@ -25,13 +25,14 @@ from dask_s3vm.io.blocks import (
 )
 from dask_s3vm.io.errors import SvmlightError, told
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.looking import look_through, text_lengths
 from dask_s3vm.io.sources import (
     BROKEN_TEXT,
     DataFile,
     UrlPath,
     find_files,
+    look_through,
     split_evenly,
+    text_lengths,
 )
 from dask_s3vm.io.svmlight_text import (
     BadLineError,
@@ -192,7 +193,7 @@ def _look(
         # Line numbers cost a look at all text before, so they are counted for a mistake only.
         line = file.count(b"\n", 0, start) + lines.count(b"\n", 0, error.start) + 1
         wrong = lines[error.start :].split(b"\n", 1)[0]
-        raise SvmlightError(file.name, error.reason, line, wrong[:200]) from None
+        raise SvmlightError(file.name, str(error), line, wrong[:200]) from None
     return _Piece(file, start, start + len(text), summary) if summary.rows else None
 
 

@@ -207,25 +207,9 @@ def _read_column(text: Any, pos: int) -> tuple[int, int]:
 def read_number(text: Any, pos: int) -> tuple[int, bool, Any, int, int]:
     """Read a plain decimal number, which is ``mantissa * 10**scale``.
 
-    Parameters
-    ----------
-    text : array of uint8
-        The text.
-    pos : int
-        Where the number starts.
-
-    Returns
-    -------
-    stop : int
-        Where the number ends; -1 if there is none, or one with a very long exponent.
-    negative : bool
-        Whether there is a minus sign.
-    mantissa : uint64
-        The digits as a whole number; of more than `_MOST_DIGITS` only the first ones.
-    digits : int
-        How many digits there are, without leading zeros.
-    scale : int
-        The power of ten that belongs to all of the digits.
+    Returns where it ends (-1 if there is none, or one with a very long exponent), whether there is
+    a minus sign, the mantissa (of more than `_MOST_DIGITS` digits only the first ones), the number
+    of digits without leading zeros, and the power of ten that belongs to all of the digits.
     """
     negative = pos < text.size and text[pos] == 45
     if negative or (pos < text.size and text[pos] == 43):

@@ -45,15 +45,11 @@ _LARGEST_INTEGER = 2**53
 
 
 class BadLineError(ValueError):
-    """A line breaks a rule of the format; where it starts in the text, and why."""
+    """A line breaks a rule of the format; why, and where it starts in the text."""
 
-    def __init__(self, start: int, reason: str) -> None:
-        super().__init__(start, reason)
+    def __init__(self, reason: str, start: int) -> None:
+        super().__init__(reason)
         self.start = start
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 def with_labels(lines: bytes) -> bytes:
@@ -93,26 +89,9 @@ class Summary:
 
 
 def summarize(text: bytes, first_column: int, dtype: np.dtype) -> Summary:
-    """Check every line of `text` and count what it holds.
+    """Check whole lines and count what they hold; BadLineError is of the first that breaks a rule.
 
-    Parameters
-    ----------
-    text : bytes
-        Whole lines.
-    first_column : int
-        The smallest column number allowed, 0 or 1.
-    dtype : dtype
-        The type that values must fit.
-
-    Returns
-    -------
-    Summary
-        Rows, columns, kind of labels, entries.
-
-    Raises
-    ------
-    BadLineError
-        At the first line that breaks a rule.
+    `first_column` is the smallest column number allowed, `dtype` the type that values must fit.
     """
     room = _Room(0, 0, LARGEST_COLUMN + 1, np.dtype(dtype))
     room.read(text, first_column, keep=False)
@@ -125,32 +104,10 @@ def summarize(text: bytes, first_column: int, dtype: np.dtype) -> Summary:
 def parse(
     text: bytes, expected: Summary, first_column: int, n_features: int, dtype: np.dtype
 ) -> tuple[csr_array, np.ndarray]:
-    """Read the rows and labels of `text`.
+    """Read whole lines: rows, values of zero included, and labels as float64.
 
-    Parameters
-    ----------
-    text : bytes
-        Whole lines.
-    expected : Summary
-        What the text held when it was looked through.
-    first_column : int
-        The column number that stands for column 0 of the result: 0 or 1.
-    n_features : int
-        Number of columns of the result.
-    dtype : dtype
-        Type of the values, float64 or float32.
-
-    Returns
-    -------
-    rows : scipy.sparse.csr_array
-        The rows, values of zero included.
-    labels : array of float64
-        The labels.
-
-    Raises
-    ------
-    ValueError
-        If the text is not what was expected.
+    `expected` is what they held when they were looked through; ValueError if that has changed.
+    `first_column` is the column number that stands for column 0 of the result.
     """
     room = _Room(expected.rows, expected.entries, n_features, np.dtype(dtype))
     if not room.read(text, first_column, keep=True):
@@ -198,7 +155,7 @@ class _Room:
             try:
                 row = parse_line(text[position:stop], first_column, self.data.dtype)
             except ValueError as error:
-                raise BadLineError(position, str(error)) from None
+                raise BadLineError(str(error), position) from None
             if row is not None and not self._add_row(first_column, keep, *row):
                 return False
             position = stop
@@ -259,30 +216,9 @@ _QUERY_WORD = re.compile(rb"qid:[+-]?\d+")
 def parse_line(
     line: bytes, first_column: int, dtype: np.dtype
 ) -> tuple[float, list[int], list[float]] | None:
-    """Read one line by the strict rules.
+    """Read one line by the strict rules; ValueError says which rule it breaks.
 
-    Parameters
-    ----------
-    line : bytes
-        The line, with or without its end.
-    first_column : int
-        The smallest column number allowed, 0 or 1.
-    dtype : dtype
-        The type that values must fit.
-
-    Returns
-    -------
-    label : float
-        The label.
-    columns : list of int
-        Column numbers as written.
-    values : list of float
-        Their values; ``None`` in place of all three if the line has no data.
-
-    Raises
-    ------
-    ValueError
-        If the line breaks a rule; the text says which.
+    Returns label, column numbers as written, and their values; None if the line has no data.
     """
     words = line.split(b"#", 1)[0].split()
     if not words:

@@ -16,17 +16,17 @@ import pyarrow.csv
 
 from dask_s3vm.features.table_columns import CellError, numbers_of, whole
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.looking import attempt_all
 from dask_s3vm.io.sources import (
     LONGEST_ROW,
     DataFile,
+    attempt_all,
     first_end,
     row_ends,
     split_evenly,
 )
 from dask_s3vm.io.table_files import WORDS, Look, Span, TableFile, Types, told_cell, told_table
 
-__all__ = ["CsvFile", "Dialect", "read_fields", "read_first_row"]
+__all__ = ["CsvFile", "read_fields", "read_first_row"]
 
 _QUOTE, _FEED, _RETURN = b'"\n\r'
 # What Arrow says about a row with another number of fields.
@@ -34,31 +34,6 @@ _WRONG_COUNT = re.compile(
     r"CSV parse error: Row #(?P<row>\d+): Expected \d+ columns, got (?P<got>\d+)"
 )
 _MARK = b"\xef\xbb\xbf"  # some editors start a file with it
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """How csv text is read.
-
-    Attributes
-    ----------
-    delimiter : str
-        One character.
-    null_values : tuple of str
-        Words, besides the empty one, for missing values.
-    """
-
-    delimiter: str = ","
-    null_values: tuple[str, ...] = ()
-
-
-class _BadTextError(ValueError):
-    """Text breaks a rule of csv at a byte."""
-
-    def __init__(self, offset: int, reason: str) -> None:
-        super().__init__(offset, reason)
-        self.offset = offset
-        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -71,13 +46,16 @@ class CsvFile(TableFile):
         Columns of the file itself, one for each field of a row.
     skip : int
         Bytes before the first row of data.
-    dialect : Dialect
-        How it is read.
+    delimiter : str
+        One character.
+    null_values : tuple of str
+        Words, besides the empty one, for missing values.
     """
 
     fields: tuple[str, ...]
     skip: int
-    dialect: Dialect
+    delimiter: str = ","
+    null_values: tuple[str, ...] = ()
 
     def spans(self, length: int, blocksize: int) -> list[Any]:
         """Return ranges of bytes, and whether each starts inside quotes.
@@ -133,10 +111,9 @@ class CsvFile(TableFile):
         self, span: Span, text: bytes, columns: Sequence[str], types: Types, most: int
     ) -> pa.Table:
         """Return columns of whole rows; raise TableError with the line of what is wrong."""
-        try:
-            _check_quotes(text, self.dialect.delimiter)
-        except _BadTextError as error:
-            raise self._error_at(span[0] + error.offset, error.reason) from None
+        if (wrong := _wrong_quote(text, self.delimiter)) is not None:
+            offset, reason = wrong
+            raise self._error_at(span[0] + offset, reason)
         wanted = [name for name in columns if name in self.fields]
         try:
             table = self._fields(span, text, wanted, types, most)
@@ -161,13 +138,13 @@ class CsvFile(TableFile):
                     block_size=len(text) + 1,
                 ),
                 parse_options=pyarrow.csv.ParseOptions(
-                    delimiter=self.dialect.delimiter,
+                    delimiter=self.delimiter,
                     newlines_in_values=True,
                 ),
                 convert_options=pyarrow.csv.ConvertOptions(
                     column_types=dict(types),
                     include_columns=wanted,
-                    null_values=["", *self.dialect.null_values],
+                    null_values=["", *self.null_values],
                     strings_can_be_null=True,
                     true_values=[],  # booleans are words, as they are written
                     false_values=[],
@@ -194,7 +171,7 @@ class CsvFile(TableFile):
         for name in wanted:
             column = whole(raw.column(name))
             try:
-                _check_cells(column, name, types.get(name), self.dialect.null_values)
+                _check_cells(column, name, types.get(name), self.null_values)
             except CellError as cell:
                 cells.append(cell)
         if not cells:
@@ -241,8 +218,9 @@ def _check_cells(
     try:
         words = column.cast(pa.string())
     except pa.ArrowInvalid:
-        row = next(i for i, raw in enumerate(column.to_pylist()) if raw and not _is_utf8(raw))
-        shown = repr(column[row].as_py()[:40])[1:]
+        cells = [raw or b"" for raw in column.to_pylist()]
+        row = next(i for i, raw in enumerate(cells) if raw != raw.decode(errors="ignore").encode())
+        shown = repr(cells[row][:40])[1:]
         raise CellError(row, name, f"holds {shown}, wanted text in UTF-8") from None
     if type == pa.float64():
         numbers_of(words, name, null_values)
@@ -250,18 +228,10 @@ def _check_cells(
         numbers_of(words, name, null_values, "date")
 
 
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _check_quotes(text: bytes, delimiter: str) -> None:
-    """Refuse quotes in wrong places: with them, nobody can tell where rows end."""
+def _wrong_quote(text: bytes, delimiter: str) -> tuple[int, str] | None:
+    """Find a quote in a wrong place: with it, nobody can tell where rows end."""
     if b'"' not in text:
-        return
+        return None
     array = np.frombuffer(text, np.uint8)
     quotes = np.flatnonzero(array == _QUOTE)
     # every other quote opens a field; a doubled one closes it and opens it again
@@ -271,13 +241,10 @@ def _check_quotes(text: bytes, delimiter: str) -> None:
     after = np.minimum(closing + 1, len(array) - 1)
     bad_close = closing[(closing + 1 < len(array)) & ~np.isin(array[after], edges)]
     if len(bad_open) and (not len(bad_close) or bad_open[0] < bad_close[0]):
-        raise _BadTextError(
-            int(bad_open[0]), "has a quote inside a field that does not start with one"
-        )
+        return int(bad_open[0]), "has a quote inside a field that does not start with one"
     if len(bad_close):
-        raise _BadTextError(int(bad_close[0]), "has something behind the closing quote of a field")
-    if len(quotes) % 2:
-        raise _BadTextError(int(quotes[-1]), "has a quoted field that does not end")
+        return int(bad_close[0]), "has something behind the closing quote of a field"
+    return (int(quotes[-1]), "has a quoted field that does not end") if len(quotes) % 2 else None
 
 
 def _row_starts(text: bytes) -> np.ndarray:

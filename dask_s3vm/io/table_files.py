@@ -139,7 +139,9 @@ class BatchFile(TableFile):
         except UnicodeDecodeError as error:
             raise TableError(file.name, f"has a column name that is not UTF-8: {error}") from error
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise TableError(file.name, f"has more than one column {twice[:5]}")
+            raise TableError(
+                file.name, f"has more than one column {twice[:5]}, wanted distinct names"
+            )
         added = tuple((name, value) for name, value in partition if name not in names)
         return cls(file, (*names, *(name for name, _ in added)), added, format, schema, rows)
 

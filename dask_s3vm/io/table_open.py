@@ -13,7 +13,7 @@ from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.io.errors import TableError, told
 from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.sources import DataFile, UrlPath, find_files, is_hidden
-from dask_s3vm.io.table_csv import CsvFile, Dialect, read_fields, read_first_row
+from dask_s3vm.io.table_csv import CsvFile, read_fields, read_first_row
 from dask_s3vm.io.table_files import BROKEN, BatchFile, TableFile, batch_files
 
 __all__ = ["has_plain_columns", "open_tables"]
@@ -61,8 +61,7 @@ def open_tables(
     (kind,) = formats
     if kind == "csv":
         _check_delimiter(delimiter)
-        dialect = Dialect(delimiter, tuple(null_values))
-        reader = _CsvOpener(header, names, dialect, encoder, label)
+        reader = _CsvOpener(header, names, (delimiter, tuple(null_values)), encoder, label)
         files: list[TableFile] = [reader.open(*one) for one in found]
         label = reader.label
         reading = {"format": "csv", "delimiter": delimiter, "header": reader.named}
@@ -246,7 +245,7 @@ class _CsvOpener:
         self,
         header: bool | str,
         names: Sequence[str] | None,
-        dialect: Dialect,
+        dialect: tuple[str, tuple[str, ...]],
         encoder: TableEncoder | None,
         label: Any,
     ) -> None:
@@ -261,7 +260,7 @@ class _CsvOpener:
         """Find the columns of a file from its first row."""
         raw, start = read_first_row(file)
         try:
-            words = read_fields(raw.decode("utf-8").rstrip("\r\n"), self.dialect.delimiter)
+            words = read_fields(raw.decode("utf-8").rstrip("\r\n"), self.dialect[0])
         except UnicodeDecodeError:
             raise TableError(file.name, "is not text in UTF-8", 1, raw) from None
         except csv.Error as error:
@@ -274,11 +273,12 @@ class _CsvOpener:
             label = None if self.encoder.label_ is None else self.encoder.label_.name
         fields = self._fields(file, header, words, names, label)
         if twice := sorted({name for name in fields if fields.count(name) > 1}):
-            raise TableError(file.name, f"has more than one column {twice[:5]}", 1, raw)
+            reason = f"has more than one column {twice[:5]}, wanted distinct names"
+            raise TableError(file.name, reason, 1, raw)
         added = tuple((name, value) for name, value in partition if name not in fields)
         columns = (*fields, *(name for name, _ in added))
         skip = start + len(raw) if header else start
-        found = CsvFile(file, columns, added, tuple(fields), skip, self.dialect)
+        found = CsvFile(file, columns, added, tuple(fields), skip, *self.dialect)
         if self.named is None:
             self.named = header
             if _is_number(self.label):

@@ -15,8 +15,7 @@ from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.looking import attempt_all, look_through, text_lengths
-from dask_s3vm.io.sources import DataFile
+from dask_s3vm.io.sources import DataFile, attempt_all, look_through, text_lengths
 from dask_s3vm.io.table_files import WORDS, Span, TableFile, Types, told_table
 
 __all__ = ["Finding", "Piece", "Task", "locate_words", "settled", "survey"]
@@ -44,6 +43,8 @@ class Task:
         The label column, which a file may be without.
     code : LabelCode or None
         The labels, if they are known.
+    mark : object
+        The mark of rows without label, in the second pass.
     """
 
     encoder: TableEncoder
@@ -51,24 +52,19 @@ class Task:
     target: str | None
     code: LabelCode | None
     fitted: bool
+    mark: Any = None
 
     def wanted(self, file: TableFile) -> tuple[list[str], Types, int]:
-        """Return what is read of a file: columns, known types, most categories."""
-        return self.columns(file), self.types(), self.encoder.max_categories
-
-    def columns(self, file: TableFile) -> list[str]:
-        """Return the columns to read."""
-        return [*self.features, *([self.target] if self.target in file.names else [])]
-
-    def types(self) -> dict[str, pa.DataType]:
-        """Return the types of csv columns that are known."""
+        """Return what is read of a file: columns, types of csv as far as known, most categories."""
         encoder = self.encoder
+        columns = [*self.features, *([self.target] if self.target in file.names else [])]
         if hasattr(encoder, "kinds_"):
             kinds = dict(zip(self.features, encoder.kinds_, strict=True))
         else:
             kinds = {name: encoder.role_of(name) for name in self.features}
-        found = {name: _TYPES[kind] for name, kind in kinds.items() if kind != "auto"}
-        return found | ({} if self.target is None else {self.target: WORDS})
+        types = {name: _TYPES[kind] for name, kind in kinds.items() if kind != "auto"}
+        types |= {} if self.target is None else {self.target: WORDS}
+        return columns, types, encoder.max_categories
 
 
 @dataclass(frozen=True)
@@ -240,9 +236,7 @@ def locate_words(error: MixedColumnError, findings: list[Finding]) -> TableError
     """Return the error of a column of numbers and words with the first row that has a word."""
     types = {error.column: WORDS}
     for piece in (found.piece for found in findings):
-        table = piece.file.read(piece.span, [error.column], types, 0)
-        codes, _ = codes_of(whole(table.column(0)), error.words)
-        if (codes >= 0).any():
-            cell = CellError(int((codes >= 0).argmax()), error.column, error.reason)
-            return piece.file.error(piece.span, cell)
+        row = error.first_row(piece.file.read(piece.span, [error.column], types, 0))
+        if row is not None:
+            return piece.file.error(piece.span, CellError(row, error.column, error.reason))
     return TableError(findings[0].piece.file.name, str(error))

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial, wraps
 from typing import Any, Literal
 
@@ -186,7 +186,7 @@ n_text_features, max_categories, dtype
         encoder.label_ = code
     mark = None if code is None else _mark(code, findings, unlabeled)
     pieces = [found.piece for found in findings]
-    return *_build(pieces, _Plan(task, code, mark, block)), encoder
+    return *_build(pieces, replace(task, code=code, mark=mark), block), encoder
 
 
 def without_encoder(reader: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
@@ -312,53 +312,44 @@ def _warn_of_unknown(findings: list[Finding]) -> None:
 # The second pass ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What every block has in common."""
-
-    task: Task
-    code: LabelCode | None
-    mark: Any
-    block: str
-
-
-def _build(pieces: list[Piece], plan: _Plan) -> tuple[da.Array, da.Array | None]:
+def _build(pieces: list[Piece], task: Task, block: str) -> tuple[da.Array, da.Array | None]:
     """Build the lazy arrays. X and y share one task per block, which reads its rows once."""
-    encoder = plan.task.encoder
+    encoder = task.encoder
     state = {name: value for name, value in vars(encoder).items() if name != "reading_"}
     described = [(p.file.name, p.file.file.version, p.span, p.rows) for p in pieces]
-    token = tokenize(described, plan.task.features, state, plan.code, plan.mark, plan.block)
-    name, shared = f"table-{token}", (f"plan-{token}", 0)
+    token = tokenize(described, task.features, state, task.code, task.mark, block)
+    name, shared = f"table-{token}", (f"task-{token}", 0)
     counts = Counter(piece.file.name for piece in pieces)
-    reading: dict[Any, Any] = {shared: plan}
+    reading: dict[Any, Any] = {shared: task}
     for i, piece in enumerate(pieces):
-        reading[(name, i)] = (partial(_read, piece, counts[piece.file.name]), shared)
-    x_meta = empty_block(np.dtype(encoder.dtype), plan.block)
-    y_meta = None if plan.code is None else np.empty(0, dtype=plan.code.dtype(plan.mark))
+        reading[(name, i)] = (partial(_read, piece, counts[piece.file.name], block), shared)
+    x_meta = empty_block(np.dtype(encoder.dtype), block)
+    y_meta = None if task.code is None else np.empty(0, dtype=task.code.dtype(task.mark))
     rows = [piece.rows for piece in pieces]
     return lazy_pair(name, reading, rows, encoder.n_features_out_, x_meta, y_meta)
 
 
-def _read(piece: Piece, pieces: int, plan: _Plan) -> tuple[Any, Any]:
+def _read(piece: Piece, pieces: int, block: str, task: Task) -> tuple[Any, Any]:
     """Read one of so many pieces of a file."""
-    task, file = plan.task, piece.file
+    file = piece.file
     try:
         kept, wanted = piece.kept, task.wanted(file)
         table = kept[0] if kept else file.read(piece.span, *wanted, pieces)
         if table.num_rows != piece.rows:
             raise ValueError(f"{table.num_rows} rows, expected {piece.rows}")
         rows, _ = task.encoder.encode(table.select(task.features))
-        return as_block(rows, plan.block), _labels(table, plan)
+        return as_block(rows, block), _labels(table, task)
     except ValueError as error:
         raise TableError(file.name, f"has changed since it was surveyed: {error}") from error
 
 
-def _labels(table: pa.Table, plan: _Plan) -> np.ndarray | None:
-    if plan.code is None:
+def _labels(table: pa.Table, task: Task) -> np.ndarray | None:
+    code = task.code
+    if code is None:
         return None
-    if plan.code.name not in table.column_names:
+    if code.name not in table.column_names:
         codes = np.full(table.num_rows, -1, dtype=np.int32)
     else:
-        column = whole(table.column(plan.code.name))
-        codes, _ = codes_of(column, plan.code.words, plan.task.encoder.null_values)
-    return plan.code.decode(codes, plan.mark)
+        column = whole(table.column(code.name))
+        codes, _ = codes_of(column, code.words, task.encoder.null_values)
+    return code.decode(codes, task.mark)

@@ -22,7 +22,7 @@ __all__ = ["ArrowFormat", "NpyFormat", "NpzFormat", "ParquetFormat", "SvmlightFo
 
 #: Blocks longer than this are written as several record batches.
 _BATCH_BYTES = 48 << 20
-#: Entries that become text at once: few enough for the processor's cache.
+#: Entries that become text at once.
 _TEXT_ENTRIES = 1 << 16
 
 # Without name and time: the same rows give the same bytes.
@@ -67,39 +67,42 @@ class SvmlightFormat(RowFormat):
                 "y is None, but svmlight text has a label in every row; unlabeled=... says which"
             )
 
-    def encode(self, rows: Any, labels: np.ndarray | None, kind: Kind) -> bytes:
-        """Return the text of a block."""
+    def encode(self, rows: Any, labels: np.ndarray | None, kind: Kind) -> list[bytes]:
+        """Return the text of a block, in pieces."""
         if labels is None:
             labels = np.full(rows.shape[0], self.unlabeled)
         if labels.dtype.kind == "U":
             raise TypeError(
                 f"y has labels such as {str(labels[0])!r}; svmlight text knows numbers only"
             )
-        edges = _cuts(rows.indptr, _TEXT_ENTRIES)
-        text = b"".join(
-            svmlight_text(rows[low:high], labels[low:high], self.first_column)
-            for low, high in pairwise(edges)
-        )
-        return _COMPRESS[self.compression](text) if self.compression else text
+        text = svmlight_text(rows, labels, self.first_column)
+        return [_COMPRESS[self.compression](b"".join(text))] if self.compression else text
 
     @contextmanager
-    def open(self, url: str, kind: Kind) -> Iterator[Callable[[bytes], Any]]:
+    def open(self, url: str, kind: Kind) -> Iterator[Callable[[list[bytes]], Any]]:
         """Write texts one after the other."""
         with replacing(url) as stream:
-            yield stream.write
+            yield stream.writelines
 
 
-def svmlight_text(rows: Any, labels: np.ndarray, first_column: int) -> bytes:
-    """Return svmlight text of sparse rows. Arrow writes the numbers, each as short as it can be."""
-    marks, mark_edges = _number_texts(labels)
-    values, value_edges = _number_texts(rows.data.astype(np.float64, copy=False))
-    # for each entry a blank, the digits of its column and a colon; for each row a line end
-    width = len(str(rows.shape[1])) + 2
-    size = len(marks) + len(values) + width * len(rows.data) + len(labels)
-    text = np.empty(size, dtype=np.uint8)
-    indptr, indices = frozen(rows.indptr), frozen(rows.indices)
-    stop = _join(indptr, indices, first_column, marks, mark_edges, values, value_edges, text)
-    return text[:stop].tobytes()
+def svmlight_text(rows: Any, labels: np.ndarray, first_column: int) -> list[bytes]:
+    """Return svmlight text of sparse rows, in pieces that fit the processor's cache.
+
+    Arrow writes the numbers, each as short as it can be.
+    """
+    pieces = []
+    for low, high in pairwise(_cuts(rows.indptr, _TEXT_ENTRIES)):
+        own = slice(rows.indptr[low], rows.indptr[high])
+        marks, mark_edges = _number_texts(labels[low:high])
+        values, value_edges = _number_texts(rows.data[own].astype(np.float64, copy=False))
+        # for each entry a blank, the digits of its column and a colon; for each row a line end
+        width = len(str(rows.shape[1])) + 2
+        size = len(marks) + len(values) + width * (len(value_edges) - 1) + high - low
+        text = np.empty(size, dtype=np.uint8)
+        indptr, indices = frozen(rows.indptr[low : high + 1]), frozen(rows.indices[own])
+        stop = _join(indptr, indices, first_column, marks, mark_edges, values, value_edges, text)
+        pieces.append(text[:stop].tobytes())
+    return pieces
 
 
 def _number_texts(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -123,10 +126,10 @@ def _join(
     text: Any,
 ) -> int:
     """Write lines, ``mark column:value column:value ...``; return where the text ends."""
-    pos = 0
+    pos, first = 0, indptr[0]
     for row in range(indptr.size - 1):
         pos = _copy(marks, mark_edges[row], mark_edges[row + 1], text, pos)
-        for entry in range(indptr[row], indptr[row + 1]):
+        for entry in range(indptr[row] - first, indptr[row + 1] - first):
             text[pos] = 32  # a blank
             pos = _write_whole(np.int64(indices[entry]) + first_column, text, pos + 1)
             text[pos] = 58  # a colon
@@ -148,9 +151,9 @@ def _copy(source: Any, low: int, high: int, text: Any, pos: int) -> int:
 @kernel
 def _write_whole(number: int, text: Any, pos: int) -> int:
     """Write a number that is not negative; return where it ends."""
-    digits, rest = 1, number // 10
-    while rest:
-        digits, rest = digits + 1, rest // 10
+    digits, power = 1, 10
+    while number >= power:
+        digits, power = digits + 1, power * 10
     for at in range(pos + digits - 1, pos - 1, -1):
         text[at] = 48 + number % 10
         number //= 10

@@ -118,7 +118,8 @@ def write_rows(
     if dense is None:
         dense = isinstance(getattr(X, "_meta", X), np.ndarray)
     blocks = _row_blocks(X, y)
-    kind = Kind(int(X.shape[1]), dense)
+    # Text has one type of number: to look for a shorter one that holds all would be in vain.
+    kind = Kind(int(X.shape[1]), dense, None if form.typed else np.dtype(np.float64))
     form.check(y is not None, is_folder)
     store.check_writable(url + ".tmp" if is_folder else url)
     run = _Run(form, blocks, progress, local=not isinstance(X, da.Array))
@@ -249,18 +250,8 @@ def _write_part(url: str, form: RowFormat, kind: Kind, block: Any, labels: Any) 
 def plain_rows(block: Any, kind: Kind) -> Any:
     """Return a block as ``csr_array`` (or C-ordered matrix) of finite float32 or float64.
 
-    Parameters
-    ----------
-    block : array
-        numpy, scipy.sparse or `sparse`.
-    kind : Kind
-        Columns, and whether the result is dense. Values are float64 if it says so; else float32
-        where not a bit is lost.
-
-    Returns
-    -------
-    scipy.sparse.csr_array or ndarray
-        The rows; columns increase in each.
+    Values are float64 if `kind` says so; else float32 where not a bit is lost. Columns increase in
+    each row.
     """
     block = containers.plain_rows(block)
     if block.shape[1] != kind.n_features:

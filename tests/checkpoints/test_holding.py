@@ -13,10 +13,10 @@ from waiting import LIMIT
 
 import dask_s3vm as s3
 from dask_s3vm.checkpoints import held, holds_state
+from dask_s3vm.checkpoints.locks import FolderLock
 from dask_s3vm.checkpoints.state_file import FileCheckpoint, read_state, write_state
 from dask_s3vm.exceptions import CheckpointError
 from dask_s3vm.io import store
-from dask_s3vm.io.locks import FolderLock
 from dask_s3vm.methods.run import Saved, Snapshot
 
 IDENTITY = {"estimator": "TSVM"}
@@ -69,7 +69,7 @@ def test_a_fit_that_fails_or_is_refused_lets_others_in(rows, tmp_path):
 
 HOLD = """
 import sys, time
-from dask_s3vm.io.locks import FolderLock
+from dask_s3vm.checkpoints.locks import FolderLock
 lock = FolderLock(sys.argv[1])
 print("held", flush=True)
 time.sleep(600)

@@ -61,7 +61,7 @@ def test_what_is_missing_is_what_is_said(holes):
     encoder = TableEncoder(missing="zero", null_values=["?"], numeric=["a"])
     wanted = TableEncoder(missing="zero").fit_transform(holes).toarray()
     np.testing.assert_array_equal(encoder.fit_transform(words).toarray(), wanted)
-    with pytest.raises(ValueError, match=r"column 'a' holds numbers, but also '\?'; wanted one"):
+    with pytest.raises(ValueError, match=r"column 'a', row 0: holds numbers, but also '\?'; wan"):
         TableEncoder(missing="zero").fit(words)
     assert TableEncoder(missing="zero", numeric=["a"], null_values=["?"]).fit(words).kinds_[0] == (
         "number"

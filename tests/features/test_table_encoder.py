@@ -2,6 +2,7 @@
 
 import doctest
 
+import dask
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -161,3 +162,26 @@ def test_the_example_of_the_docstring():
     failed, tried = doctest.testmod(table_encoder)
     assert tried > 2
     assert failed == 0
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_errors_of_frames_name_the_row(lazy):
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+
+    def as_given(frame):
+        return dd.from_pandas(frame, npartitions=3) if lazy else frame
+
+    numbers = pd.DataFrame({"a": [float(i) for i in range(60)]})
+    place = "partition 2, row 10" if lazy else "row 50"
+    mixed = numbers.astype(object)
+    mixed.loc[50, "a"] = "hello"
+    with pytest.raises(ValueError, match=rf"column 'a', {place}: holds numbers, but also 'hello'"):
+        TableEncoder().fit(as_given(mixed))
+    gap = numbers.copy()
+    gap.loc[50, "a"] = None
+    with pytest.raises(ValueError, match=rf"column 'a', {place}: the value is missing"):
+        TableEncoder().fit(as_given(gap))
+    encoder = TableEncoder().fit(as_given(numbers))
+    with pytest.raises(ValueError, match=rf"column 'a', {place}: the value is missing"):
+        dask.compute(encoder.transform(as_given(gap)), scheduler="sync")

@@ -70,7 +70,7 @@ def test_columns_are_sorted_and_summed(tmp_path):
             {"T": DENSE, "lab": [1]},
             r"has the keys \['T', 'lab'\], wanted 'X' \(dense\) or 'indices'",
         ),
-        ({"X": DENSE[0]}, r"'X' is of shape \(3,\)"),
+        ({"X": DENSE[0]}, r"holds a matrix of shape \(3,\)"),
         ({"X": np.array([["a"]])}, "type <U1, wanted rows and columns of real numbers"),
         ({"X": DENSE * 1j}, "type complex128"),
         ({"X": np.array([[None]])}, "holds Python objects"),

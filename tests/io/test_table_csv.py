@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dask_s3vm.io import TableError
 from dask_s3vm.io.sources import find_files
-from dask_s3vm.io.table_csv import CsvFile, Dialect
+from dask_s3vm.io.table_csv import CsvFile
 
 FIELDS = ("a", "b")
 TYPES = dict.fromkeys(FIELDS, pa.string())
@@ -25,7 +25,7 @@ ROWS = st.lists(
 def open_csv(path, text):
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     (file,) = find_files(path)
-    return CsvFile(file, FIELDS, (), FIELDS, 0, Dialect())
+    return CsvFile(file, FIELDS, (), FIELDS, 0)
 
 
 def rows_of(table):

@@ -8,7 +8,7 @@ from search_cases import FOLDS, few_labels, smooth, split_scores
 
 from dask_s3vm import DAS3VM, L2SVM, QNS3VM, QPS3VM, TSVM
 from dask_s3vm.baselines import baseline
-from dask_s3vm.io.locks import FolderLock
+from dask_s3vm.checkpoints.locks import FolderLock
 from dask_s3vm.model_selection import S3VMGridSearchCV
 from dask_s3vm.model_selection._store import Store
 
