@@ -229,7 +229,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
     def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
         """Set the fitted attributes, and warn where a fit did not converge.
 
-        Sets: coef_, intercept_, objective_, n_iter_, termination_, history_.
+        Sets: coef_, intercept_, objective_, supervised_part_, n_iter_, termination_, history_.
         """
         w = rows.engine.layout.to_external(np.stack([one.w for one in solved]))
         check_steps(type(self).__name__, w[:, :-1], solved)
@@ -240,6 +240,8 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
     def _keep_course(self, solved: list[Any], history: list[HistoryRow]) -> None:
         """Set how the models were found."""
         self.objective_ = one_or_all([one.objective for one in solved])
+        if hasattr(self, "supervised_part"):
+            self.supervised_part_ = one_or_all([one.supervised_part for one in solved])
         self.n_iter_ = max(1, *(one.n_iter for one in solved))
         self.termination_ = max((one.termination for one in solved), key=ENDINGS.index)
         self.history_ = history

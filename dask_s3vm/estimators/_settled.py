@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,12 +16,9 @@ from dask_s3vm.methods.base import (
     is_balanced,
     n_predicted_positive,
 )
+from dask_s3vm.methods.blend import part_of_weights
 from dask_s3vm.methods.l2svm import train_beside
-
-#: supervised_part=None with balance="predictions": this, and beyond so many labels less by the part
-#: that they are more. Few labels say little of the plane that a method may go to; many do.
-SUPERVISED_PART = 0.75
-FEW_LABELS = 100
+from dask_s3vm.parameters.shared import DEFAULT_LAM
 
 #: Largest relative gap, and most Newton steps, of the supervised SVM in a model.
 BLEND_TOL = 1e-6
@@ -55,7 +52,9 @@ class SettledModel:
     """What an estimator does with the solution of a binary problem."""
 
     balance: str = "paper"
-    lam: Any
+
+    #: whether the method looks for a boundary in an empty place; see `methods.blend`
+    _seeks_gap: ClassVar[bool] = True
 
     def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Any:
         """Balance what was found, and add the supervised SVM; `place` is the number of the model.
@@ -69,33 +68,41 @@ class SettledModel:
             return blend
         return self._balanced(rows, task, blend)
 
-    def _part_supervised(self, rows: FitRows) -> float:
-        """Part of the supervised SVM in the model."""
+    @property
+    def _part_supervised(self) -> float | None:
+        """Part of the supervised SVM in the model; None if the rows are to tell."""
         given = getattr(self, "supervised_part", 0.0)
-        if given is not None:
-            return float(given)
-        if self.balance != "predictions":
-            return 0.0
-        return SUPERVISED_PART * min(1.0, FEW_LABELS / int(rows.totals.counts.sum()))
+        if given is None and self.balance == "predictions":
+            return None
+        return float(given or 0.0)
 
     @property
     def _supervised_lam(self) -> float:
         """The lam of that SVM."""
-        return float(self.lam)
+        lam = getattr(self, "lam", None)
+        return DEFAULT_LAM if lam is None else float(lam)
 
     def _blended(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Any:
-        """Add the supervised SVM to what the method found. Costs: one on the labeled rows."""
-        part = self._part_supervised(rows)
-        if not part or not task.n_unlabeled:
+        """Add the supervised SVM to what the method found.
+
+        Costs: one on the labeled rows; 1 round and 2 passes where the rows are to tell its part.
+        """
+        part = self._part_supervised
+        if part == 0.0 or not task.n_unlabeled:
             return solution
         train = partial(
-            train_beside, rows.engine, task, lam=self._supervised_lam,
+            train_beside, rows.engine, replace(task, costs=rows.costs), lam=self._supervised_lam,
             fit_intercept=getattr(self, "fit_intercept", self.balance == "predictions"),
             tol=min(BLEND_TOL, getattr(self, "tol", BLEND_TOL)), max_iter=BLEND_STEPS,
         )  # fmt: skip
         name = f"supervised, class {task.positive}, model {place}"
         beside = rows.record.once(name, BinarySolution, train)
-        return replace(solution, w=part * beside.w + (1.0 - part) * solution.w)
+        if part is None:
+            part = part_of_weights(
+                rows.engine, solution.w, beside.w, task.positive, self._seeks_gap
+            )
+        w = part * beside.w + (1.0 - part) * solution.w
+        return replace(solution, w=w, supervised_part=part)
 
     def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
         """Move the bias where `balance` asks for it, else warn of predictions far from the ratio.

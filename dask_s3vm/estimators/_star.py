@@ -26,7 +26,7 @@ from dask_s3vm.methods.star import (
 )
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.methods import STARParameters
-from dask_s3vm.parameters.shared import DEFAULT_LAM, ShardedSearch
+from dask_s3vm.parameters.shared import ShardedSearch
 
 #: sharded="auto" works on exact kernel columns up to so many rows.
 EXACT_ROWS = 10_000
@@ -133,7 +133,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
         return False
 
     def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
-        engine, part = rows.engine, self._part_supervised(rows)
+        engine, part = rows.engine, self._part_supervised
         problems: DualProblems = ShardedProblems(engine, len(rows.classes), self._has_bias)
         exact: ExactProblems | None = None
         if rows.rows is not None:
@@ -148,9 +148,9 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
             wanted = self._wanted(task) if self._is_balanced(task) else None
             problem = problems.of_class(task.positive, costs)
             beside = None
-            if exact is not None and part and task.n_unlabeled and not rows.supervised:
-                beside = part, exact.supervised(task, self._supervised_lam)
-            training = SelfTraining(problem, costs, self, wanted, beside, rows.supervised)
+            if exact is not None and part != 0.0 and task.n_unlabeled and not rows.supervised:
+                beside = exact.supervised(task, self._supervised_lam)
+            training = SelfTraining(problem, costs, self, wanted, beside, part, rows.supervised)
             return rows.record.run(f"{one.name}/stages", training, one.about)
 
         return solve
@@ -158,10 +158,6 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     @property
     def _has_bias(self) -> bool:
         return self._is_linear and self.balance == "predictions"
-
-    @property
-    def _supervised_lam(self) -> float:
-        return DEFAULT_LAM
 
     def _blended(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Any:
         """Add the supervised SVM to weights; an expansion by rows has it already."""
