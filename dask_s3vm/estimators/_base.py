@@ -28,7 +28,7 @@ from dask_s3vm.estimators._rows import (
     has_unlabeled,
     open_rows,
 )
-from dask_s3vm.estimators._settled import SettledModel, check_steps, settled
+from dask_s3vm.estimators._settled import Settled, SettledModel, blended, check_steps, settled
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import KernelMap
 from dask_s3vm.interrupts import interruptible
@@ -155,7 +155,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         if len(tasks) > 1 and self._in_lanes:
             with records_of(rows.record, "classes", len(tasks)) as records:
 
-                def work(number: int, engine: Engine) -> list[Any]:
+                def work(number: int, engine: Engine) -> list[Settled]:
                     own, task = replace(rows, engine=engine, record=records[number]), tasks[number]
                     solved = self._train_class(solve, number, task, models, seeds, own)
                     return settled(models, own, task, solved)
@@ -163,16 +163,16 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
                 works = [partial(work, number) for number in range(len(tasks))]
                 by_class = run_together(rows.engine, works)
         else:
-            by_class = [
+            found = [
                 self._train_class(solve, number, task, models, seeds, rows)
                 for number, task in enumerate(tasks)
             ]
             # only now: classes may share row state, and this uses it
             by_class = [
                 settled(models, rows, task, solved)
-                for task, solved in zip(tasks, by_class, strict=True)
+                for task, solved in zip(tasks, found, strict=True)
             ]
-        return [list(solved) for solved in zip(*by_class, strict=True)]
+        return blended(models, rows, tasks, by_class)
 
     def _train_class(
         self,

@@ -50,8 +50,6 @@ class LabelingS3VM(LabelingParameters, GuardedS3VM):
         "F, eq. (11), of the labels found; without unlabeled rows the objective of the SVM.",
     )
 
-    _seeks_gap = False  # labels come first, the SVM on them leaves a gap or not
-
     @abstractmethod
     def _search(self, engine: Engine, task: BinaryTask, cost: float) -> Method[Any, Any]:
         """Make the method that finds the labels of one binary problem; `cost` is C*."""

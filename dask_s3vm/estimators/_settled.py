@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,15 +25,40 @@ BLEND_TOL = 1e-6
 BLEND_STEPS = 100
 
 
+class Settled(NamedTuple):
+    """The solution of a binary problem, balanced, and the supervised SVM that is to be added to it.
+
+    supervised : weights of that SVM; None if there is none to add.
+    part : how much of it; outputs that compete get one part, the mean over the classes.
+    """
+
+    solution: Any
+    supervised: np.ndarray | None = None
+    part: float = 0.0
+
+
 def settled(
     models: Sequence["SettledModel"], rows: FitRows, task: BinaryTask, solved: list[Any]
-) -> list[Any]:
+) -> list[Settled]:
     """Settle the solutions of one binary problem, one for each model."""
     if rows.supervised or not rows.ratios:
-        return solved
+        return [Settled(solution) for solution in solved]
     return [
         model._settled(rows, task, solution, place)
         for place, (model, solution) in enumerate(zip(models, solved, strict=True))
+    ]
+
+
+def blended(
+    models: Sequence["SettledModel"],
+    rows: FitRows,
+    tasks: Sequence[BinaryTask],
+    by_class: list[list[Settled]],
+) -> list[list[Any]]:
+    """Solutions of all binary problems, for each model: with the supervised SVM in them."""
+    return [
+        model._blended(rows, tasks, own)
+        for model, own in zip(models, zip(*by_class, strict=True), strict=True)
     ]
 
 
@@ -53,21 +78,6 @@ class SettledModel:
 
     balance: str = "paper"
 
-    #: whether the method looks for a boundary in an empty place; see `methods.blend`
-    _seeks_gap: ClassVar[bool] = True
-
-    def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Any:
-        """Balance what was found, and add the supervised SVM; `place` is the number of the model.
-
-        The sum is balanced again, but not where its outputs compete with those of other classes:
-        the supervised SVM of a rare class predicts it seldom, and its largest output may be right.
-        """
-        balanced = self._balanced(rows, task, solution)
-        blend = self._blended(rows, task, balanced, place)
-        if blend is balanced or task.competes:
-            return blend
-        return self._balanced(rows, task, blend)
-
     @property
     def _part_supervised(self) -> float | None:
         """Part of the supervised SVM in the model; None if the rows are to tell."""
@@ -82,27 +92,45 @@ class SettledModel:
         lam = getattr(self, "lam", None)
         return DEFAULT_LAM if lam is None else float(lam)
 
-    def _blended(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Any:
-        """Add the supervised SVM to what the method found.
+    def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Settled:
+        """Balance what was found, and train the supervised SVM; `place` is that of the model.
 
         Costs: one on the labeled rows; 1 round and 2 passes where the rows are to tell its part.
         """
-        part = self._part_supervised
+        solution, part = self._balanced(rows, task, solution), self._part_supervised
         if part == 0.0 or not task.n_unlabeled:
-            return solution
+            return Settled(solution)
         train = partial(
             train_beside, rows.engine, replace(task, costs=rows.costs), lam=self._supervised_lam,
             fit_intercept=getattr(self, "fit_intercept", self.balance == "predictions"),
             tol=min(BLEND_TOL, getattr(self, "tol", BLEND_TOL)), max_iter=BLEND_STEPS,
         )  # fmt: skip
         name = f"supervised, class {task.positive}, model {place}"
-        beside = rows.record.once(name, BinarySolution, train)
+        supervised = rows.record.once(name, BinarySolution, train).w
         if part is None:
-            part = part_of_weights(
-                rows.engine, solution.w, beside.w, task.positive, self._seeks_gap
-            )
-        w = part * beside.w + (1.0 - part) * solution.w
-        return replace(solution, w=w, supervised_part=part)
+            part = part_of_weights(rows.engine, solution.w, supervised, task)
+        return Settled(solution, supervised, part)
+
+    def _blended(
+        self, rows: FitRows, tasks: Sequence[BinaryTask], settled: Sequence[Settled]
+    ) -> list[Any]:
+        """Add the supervised SVM to the solutions of all binary problems.
+
+        The sum is balanced again, but not where its outputs compete with those of other classes:
+        the supervised SVM of a rare class predicts it seldom, and its largest output may be right.
+        """
+        part = self._part_supervised
+        if part is None:
+            part = sum(one.part for one in settled) / len(settled)
+        found = []
+        for task, (solution, supervised, _) in zip(tasks, settled, strict=True):
+            if supervised is not None:
+                w = part * supervised + (1.0 - part) * solution.w
+                solution = replace(solution, w=w, supervised_part=part)
+                if not task.competes:
+                    solution = self._balanced(rows, task, solution)
+            found.append(solution)
+        return found
 
     def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
         """Move the bias where `balance` asks for it, else warn of predictions far from the ratio.

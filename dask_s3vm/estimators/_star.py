@@ -11,6 +11,7 @@ from dask_s3vm.estimators._fit_rows import FitRows, Problem
 from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._rows import PlacedRows, as_array
 from dask_s3vm.estimators._safe import GuardedS3VM
+from dask_s3vm.estimators._settled import Settled
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.kernel_columns import KernelColumns, all_rows, block_rows, kernel_columns
 from dask_s3vm.methods.base import BinaryTask, ClassTotals, balanced_weights
@@ -159,13 +160,15 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     def _has_bias(self) -> bool:
         return self._is_linear and self.balance == "predictions"
 
-    def _blended(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Any:
-        """Add the supervised SVM to weights; an expansion by rows has it already."""
-        return solution if rows.rows is not None else super()._blended(rows, task, solution, place)
+    def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Settled:
+        """Balance, and train the supervised SVM; an expansion by rows is and has that already."""
+        if rows.rows is not None:
+            return Settled(solution)
+        return super()._settled(rows, task, solution, place)
 
     def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
-        """Move the bias; an expansion by rows has its offset from the training."""
-        if rows.rows is not None or not self._is_balanced(task):
+        """Move the bias."""
+        if not self._is_balanced(task):
             return solution
         w = balanced_weights(rows.engine, solution.w, 1.0, self._wanted(task))
         return replace(solution, w=w)

@@ -16,8 +16,9 @@ on its side may change to the other,
 
     a >= -y o / (y s - y o)    where y o < 0 < y s
 
-A method that does not look for an empty place is held to the second alone. There is no constant in
-this to be chosen.
+One class of many against the rest is rare, and the supervised SVM seldom predicts it: nearly all
+rows lie on one side, at about the same distance. Means are there over both sides, which count the
+same; a boundary with one side alone tells nothing, v = 1. There is no constant in this to choose.
 """
 
 from collections.abc import Sequence
@@ -27,20 +28,18 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
+from dask_s3vm.methods.base import BinaryTask
 from dask_s3vm.problems.hinge import outputs_at
 
 
 class Evidence(NamedTuple):
     """What some rows say of a model and of the supervised one.
 
-    distances, squares : (2,) sums of |o| and o^2 over the unlabeled rows, of both models.
-    weight : total weight of these rows.
+    sums : (2, 2, 3) sums of 1, |o| and o^2 over the unlabeled rows, by model and by side.
     asked : part of the supervised model that the labeled rows ask for.
     """
 
-    distances: np.ndarray
-    squares: np.ndarray
-    weight: float
+    sums: np.ndarray
     asked: float
 
 
@@ -52,45 +51,46 @@ def evidence(outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray | Non
     weights : sample weights; None if all are 1.
     """
     weights = np.ones(len(targets)) if weights is None else weights
-    free = targets == 0
-    distances, counts = np.abs(outputs[:, free]), weights[free]
-    known = ~free & (weights > 0.0)
+    free, known = targets == 0, (targets != 0) & (weights > 0.0)
+    sums = np.empty((2, 2, 3))
+    for model, o in enumerate(outputs[:, free]):
+        for side, here in enumerate((o > 0.0, o <= 0.0)):
+            moments = weights[free] * here * np.abs(o) ** np.arange(3)[:, None]
+            sums[model, side] = np.add.reduce(moments, axis=1)
     wrong, right = (-targets * outputs[0])[known], (targets * outputs[1])[known]
     change = (wrong > 0.0) & (right > 0.0)
     asked = wrong[change] / (wrong[change] + right[change])
-    return Evidence(
-        np.add.reduce(counts * distances, axis=1),
-        np.add.reduce(counts * distances**2, axis=1),
-        float(np.add.reduce(counts)),
-        float(asked.max(initial=0.0)),
-    )
+    return Evidence(sums, float(asked.max(initial=0.0)))
 
 
-def supervised_part(found: Sequence[Evidence], seeks_gap: bool = True) -> float:
+def supervised_part(found: Sequence[Evidence], competes: bool) -> float:
     """Part of the supervised model that all rows together ask for.
 
-    seeks_gap : whether the method looks for a boundary in an empty place.
+    competes : whether outputs are those of one class of many.
     """
+    sums = np.add.reduce([one.sums for one in found])
+    own, supervised = (_spread(sides, competes) for sides in sums)
     asked = max(one.asked for one in found)
-    if not seeks_gap:
-        return asked
-    weight = sum(one.weight for one in found)
-    distance = sum(one.distances for one in found) / weight
-    square = sum(one.squares for one in found) / weight
-    # outputs that are all 0 tell nothing
-    spread = np.where(square > 0.0, 1.0 - distance**2 / np.where(square > 0.0, square, 1.0), 1.0)
-    own, supervised = (max(float(value), 0.0) for value in spread)
     return max(asked, own / supervised if own < supervised else 1.0)
 
 
-def part_of_weights(
-    engine: Engine, own: np.ndarray, supervised: np.ndarray, positive: int, seeks_gap: bool
-) -> float:
-    """`supervised_part` of weights, where class number `positive` is +1.
+def _spread(sides: np.ndarray, competes: bool) -> float:
+    """v of the sums of both sides."""
+    if competes:
+        if not sides[:, 0].all():
+            return 1.0
+        sides = sides / sides[:, :1]
+    count, distance, square = np.add.reduce(sides)
+    # outputs that are all 0 tell nothing
+    return max(1.0 - float(distance**2 / (count * square)), 0.0) if square > 0.0 else 1.0
 
-    Costs: 1 round, 2 passes.
-    """
-    return supervised_part(engine.each(shard_evidence, own, supervised, positive), seeks_gap)
+
+def part_of_weights(
+    engine: Engine, own: np.ndarray, supervised: np.ndarray, task: BinaryTask
+) -> float:
+    """`supervised_part` of weights. Costs: 1 round, 2 passes."""
+    found = engine.each(shard_evidence, own, supervised, task.positive)
+    return supervised_part(found, task.competes)
 
 
 def shard_evidence(

@@ -217,7 +217,8 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
         both, part = np.stack([own + offset, problem.outputs_of(self._beside)]), self._part
         if part is None:
             targets = np.where(stages == GIVEN, labels, 0)
-            part = supervised_part([evidence(both, targets, problem.weights)])
+            found = evidence(both, targets, problem.weights)
+            part = supervised_part([found], task is not None and task.competes)
         blend, offset = part * self._beside + (1.0 - part) * w, (1.0 - part) * offset
         if task is not None and not task.competes:
             offset += balanced_offset((part * both[1] + (1.0 - part) * both[0])[free], task)
