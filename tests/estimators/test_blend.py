@@ -79,6 +79,26 @@ def test_the_rows_tell_the_part(name):
     assert min(parts) < 1.0
 
 
+def test_classes_that_compete_have_one_part():
+    X, _, few = few_labels(3)
+    alone = TSVM(supervised_part=0.0).fit(X, few).decision_function(X)
+    labels_alone = L2SVM(tol=1e-10).fit(X, few).decision_function(X)
+    parts = []
+    for k in range(3):
+        spread = []
+        for f in (alone[few < 0, k], labels_alone[few < 0, k]):
+            sides = [np.abs(f[f > 0]), np.abs(f[f <= 0])]  # both count the same
+            distance, square = np.mean([[one.mean(), (one**2).mean()] for one in sides], axis=0)
+            spread.append(1.0 - distance**2 / square)
+        signs = np.where(few < 0, 0, np.where(few == k, 1, -1))[few >= 0]
+        own, other = signs * alone[few >= 0, k], signs * labels_alone[few >= 0, k]
+        asked = [-o / (s - o) for o, s in zip(own, other, strict=True) if o < 0 < s]
+        parts.append(max(min(1.0, spread[0] / spread[1]), *asked, 0.0))
+    model = TSVM().fit(X, few)
+    np.testing.assert_allclose(model.supervised_part_, np.mean(parts), atol=1e-3)
+    assert min(parts) < max(parts)
+
+
 @pytest.mark.parametrize("name", ["tsvm", "star exact"])
 def test_rows_of_weight_zero_say_nothing(name):
     X, _, few = few_labels(2)
