@@ -54,9 +54,10 @@ def evidence(outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray | Non
     free, known = targets == 0, (targets != 0) & (weights > 0.0)
     sums = np.empty((2, 2, 3))
     for model, o in enumerate(outputs[:, free]):
+        distance = np.abs(o)
+        moments = weights[free] * np.stack([np.ones(len(o)), distance, distance**2])
         for side, here in enumerate((o > 0.0, o <= 0.0)):
-            moments = weights[free] * here * np.abs(o) ** np.arange(3)[:, None]
-            sums[model, side] = np.add.reduce(moments, axis=1)
+            sums[model, side] = np.add.reduce(moments * here, axis=1)
     wrong, right = (-targets * outputs[0])[known], (targets * outputs[1])[known]
     change = (wrong > 0.0) & (right > 0.0)
     asked = wrong[change] / (wrong[change] + right[change])
