@@ -28,7 +28,7 @@ from dask_s3vm.estimators._rows import (
     has_unlabeled,
     open_rows,
 )
-from dask_s3vm.estimators._settled import SettledModel, check_steps, settled
+from dask_s3vm.estimators._settled import Settled, SettledModel, blended, check_steps, settled
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import KernelMap
 from dask_s3vm.interrupts import interruptible
@@ -155,7 +155,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         if len(tasks) > 1 and self._in_lanes:
             with records_of(rows.record, "classes", len(tasks)) as records:
 
-                def work(number: int, engine: Engine) -> list[Any]:
+                def work(number: int, engine: Engine) -> list[Settled]:
                     own, task = replace(rows, engine=engine, record=records[number]), tasks[number]
                     solved = self._train_class(solve, number, task, models, seeds, own)
                     return settled(models, own, task, solved)
@@ -163,16 +163,16 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
                 works = [partial(work, number) for number in range(len(tasks))]
                 by_class = run_together(rows.engine, works)
         else:
-            by_class = [
+            found = [
                 self._train_class(solve, number, task, models, seeds, rows)
                 for number, task in enumerate(tasks)
             ]
             # only now: classes may share row state, and this uses it
             by_class = [
                 settled(models, rows, task, solved)
-                for task, solved in zip(tasks, by_class, strict=True)
+                for task, solved in zip(tasks, found, strict=True)
             ]
-        return [list(solved) for solved in zip(*by_class, strict=True)]
+        return blended(models, rows, tasks, by_class)
 
     def _train_class(
         self,
@@ -229,7 +229,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
     def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
         """Set the fitted attributes, and warn where a fit did not converge.
 
-        Sets: coef_, intercept_, objective_, n_iter_, termination_, history_.
+        Sets: coef_, intercept_, objective_, supervised_part_, n_iter_, termination_, history_.
         """
         w = rows.engine.layout.to_external(np.stack([one.w for one in solved]))
         check_steps(type(self).__name__, w[:, :-1], solved)
@@ -240,6 +240,8 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
     def _keep_course(self, solved: list[Any], history: list[HistoryRow]) -> None:
         """Set how the models were found."""
         self.objective_ = one_or_all([one.objective for one in solved])
+        if hasattr(self, "supervised_part"):
+            self.supervised_part_ = one_or_all([one.supervised_part for one in solved])
         self.n_iter_ = max(1, *(one.n_iter for one in solved))
         self.termination_ = max((one.termination for one in solved), key=ENDINGS.index)
         self.history_ = history

@@ -41,7 +41,7 @@ from dask_s3vm.methods.s2rlsc import (
 )
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.methods import RLSCParameters, S2RLSCParameters
-from dask_s3vm.parameters.shared import DEFAULT_LAM, ShardedSearch
+from dask_s3vm.parameters.shared import ShardedSearch
 
 #: balance_tol=None with balance="paper".
 PAPER_TOL = 0.1
@@ -253,10 +253,6 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
         lams = [model.lam_ for model in models]
         training = RLSCTraining(rows.engine, rows.positives, rows.costs, lams, self.fit_intercept)
         return [one.solved for one in rows.record.run("models", training).models]
-
-    @property
-    def _supervised_lam(self) -> float:
-        return DEFAULT_LAM if self.lam is None else float(self.lam)
 
     def _chosen_lam(self, rows: FitRows) -> float:
         n_labeled = int(rows.totals.counts.sum())

@@ -68,7 +68,8 @@ class S3VM(S3VMParameters, GuardedS3VM):
         return True
 
     def _variants(self) -> dict[str, LinearS3VM]:
-        shared = self.get_params(deep=False)
+        # the folds say whether it is believed, and then wholly
+        shared = {"supervised_part": 0.0, **self.get_params(deep=False)}
         return {"tsvm": TSVM(**{name: shared[name] for name in shared if hasattr(TSVM(), name)})}
 
     def _solve(

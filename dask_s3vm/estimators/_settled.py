@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,27 +16,49 @@ from dask_s3vm.methods.base import (
     is_balanced,
     n_predicted_positive,
 )
+from dask_s3vm.methods.blend import part_of_weights
 from dask_s3vm.methods.l2svm import train_beside
-
-#: supervised_part=None with balance="predictions": this, and beyond so many labels less by the part
-#: that they are more. Few labels say little of the plane that a method may go to; many do.
-SUPERVISED_PART = 0.75
-FEW_LABELS = 100
+from dask_s3vm.parameters.shared import DEFAULT_LAM
 
 #: Largest relative gap, and most Newton steps, of the supervised SVM in a model.
 BLEND_TOL = 1e-6
 BLEND_STEPS = 100
 
 
+class Settled(NamedTuple):
+    """The solution of a binary problem, balanced, and the supervised SVM that is to be added to it.
+
+    supervised : weights of that SVM; None if there is none to add.
+    part : how much of it; outputs that compete get one part, the mean over the classes.
+    """
+
+    solution: Any
+    supervised: np.ndarray | None = None
+    part: float = 0.0
+
+
 def settled(
     models: Sequence["SettledModel"], rows: FitRows, task: BinaryTask, solved: list[Any]
-) -> list[Any]:
+) -> list[Settled]:
     """Settle the solutions of one binary problem, one for each model."""
     if rows.supervised or not rows.ratios:
-        return solved
+        return [Settled(solution) for solution in solved]
     return [
         model._settled(rows, task, solution, place)
         for place, (model, solution) in enumerate(zip(models, solved, strict=True))
+    ]
+
+
+def blended(
+    models: Sequence["SettledModel"],
+    rows: FitRows,
+    tasks: Sequence[BinaryTask],
+    by_class: list[list[Settled]],
+) -> list[list[Any]]:
+    """Solutions of all binary problems, for each model: with the supervised SVM in them."""
+    return [
+        model._blended(rows, tasks, own)
+        for model, own in zip(models, zip(*by_class, strict=True), strict=True)
     ]
 
 
@@ -55,47 +77,60 @@ class SettledModel:
     """What an estimator does with the solution of a binary problem."""
 
     balance: str = "paper"
-    lam: Any
 
-    def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Any:
-        """Balance what was found, and add the supervised SVM; `place` is the number of the model.
-
-        The sum is balanced again, but not where its outputs compete with those of other classes:
-        the supervised SVM of a rare class predicts it seldom, and its largest output may be right.
-        """
-        balanced = self._balanced(rows, task, solution)
-        blend = self._blended(rows, task, balanced, place)
-        if blend is balanced or task.competes:
-            return blend
-        return self._balanced(rows, task, blend)
-
-    def _part_supervised(self, rows: FitRows) -> float:
-        """Part of the supervised SVM in the model."""
+    @property
+    def _part_supervised(self) -> float | None:
+        """Part of the supervised SVM in the model; None if the rows are to tell."""
         given = getattr(self, "supervised_part", 0.0)
-        if given is not None:
-            return float(given)
-        if self.balance != "predictions":
-            return 0.0
-        return SUPERVISED_PART * min(1.0, FEW_LABELS / int(rows.totals.counts.sum()))
+        if given is None and self.balance == "predictions":
+            return None
+        return float(given or 0.0)
 
     @property
     def _supervised_lam(self) -> float:
         """The lam of that SVM."""
-        return float(self.lam)
+        lam = getattr(self, "lam", None)
+        return DEFAULT_LAM if lam is None else float(lam)
 
-    def _blended(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Any:
-        """Add the supervised SVM to what the method found. Costs: one on the labeled rows."""
-        part = self._part_supervised(rows)
-        if not part or not task.n_unlabeled:
-            return solution
+    def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Settled:
+        """Balance what was found, and train the supervised SVM; `place` is that of the model.
+
+        Costs: one on the labeled rows; 1 round and 2 passes where the rows are to tell its part.
+        """
+        solution, part = self._balanced(rows, task, solution), self._part_supervised
+        if part == 0.0 or not task.n_unlabeled:
+            return Settled(solution)
         train = partial(
-            train_beside, rows.engine, task, lam=self._supervised_lam,
+            train_beside, rows.engine, replace(task, costs=rows.costs), lam=self._supervised_lam,
             fit_intercept=getattr(self, "fit_intercept", self.balance == "predictions"),
             tol=min(BLEND_TOL, getattr(self, "tol", BLEND_TOL)), max_iter=BLEND_STEPS,
         )  # fmt: skip
         name = f"supervised, class {task.positive}, model {place}"
-        beside = rows.record.once(name, BinarySolution, train)
-        return replace(solution, w=part * beside.w + (1.0 - part) * solution.w)
+        supervised = rows.record.once(name, BinarySolution, train).w
+        if part is None:
+            part = part_of_weights(rows.engine, solution.w, supervised, task)
+        return Settled(solution, supervised, part)
+
+    def _blended(
+        self, rows: FitRows, tasks: Sequence[BinaryTask], settled: Sequence[Settled]
+    ) -> list[Any]:
+        """Add the supervised SVM to the solutions of all binary problems.
+
+        The sum is balanced again, but not where its outputs compete with those of other classes:
+        the supervised SVM of a rare class predicts it seldom, and its largest output may be right.
+        """
+        part = self._part_supervised
+        if part is None:
+            part = sum(one.part for one in settled) / len(settled)
+        found = []
+        for task, (solution, supervised, _) in zip(tasks, settled, strict=True):
+            if supervised is not None:
+                w = part * supervised + (1.0 - part) * solution.w
+                solution = replace(solution, w=w, supervised_part=part)
+                if not task.competes:
+                    solution = self._balanced(rows, task, solution)
+            found.append(solution)
+        return found
 
     def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
         """Move the bias where `balance` asks for it, else warn of predictions far from the ratio.

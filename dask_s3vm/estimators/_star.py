@@ -11,6 +11,7 @@ from dask_s3vm.estimators._fit_rows import FitRows, Problem
 from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._rows import PlacedRows, as_array
 from dask_s3vm.estimators._safe import GuardedS3VM
+from dask_s3vm.estimators._settled import Settled
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.kernel_columns import KernelColumns, all_rows, block_rows, kernel_columns
 from dask_s3vm.methods.base import BinaryTask, ClassTotals, balanced_weights
@@ -26,7 +27,7 @@ from dask_s3vm.methods.star import (
 )
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.methods import STARParameters
-from dask_s3vm.parameters.shared import DEFAULT_LAM, ShardedSearch
+from dask_s3vm.parameters.shared import ShardedSearch
 
 #: sharded="auto" works on exact kernel columns up to so many rows.
 EXACT_ROWS = 10_000
@@ -133,7 +134,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
         return False
 
     def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
-        engine, part = rows.engine, self._part_supervised(rows)
+        engine, part = rows.engine, self._part_supervised
         problems: DualProblems = ShardedProblems(engine, len(rows.classes), self._has_bias)
         exact: ExactProblems | None = None
         if rows.rows is not None:
@@ -148,9 +149,9 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
             wanted = self._wanted(task) if self._is_balanced(task) else None
             problem = problems.of_class(task.positive, costs)
             beside = None
-            if exact is not None and part and task.n_unlabeled and not rows.supervised:
-                beside = part, exact.supervised(task, self._supervised_lam)
-            training = SelfTraining(problem, costs, self, wanted, beside, rows.supervised)
+            if exact is not None and part != 0.0 and task.n_unlabeled and not rows.supervised:
+                beside = exact.supervised(task, self._supervised_lam)
+            training = SelfTraining(problem, costs, self, wanted, beside, part, rows.supervised)
             return rows.record.run(f"{one.name}/stages", training, one.about)
 
         return solve
@@ -159,17 +160,15 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     def _has_bias(self) -> bool:
         return self._is_linear and self.balance == "predictions"
 
-    @property
-    def _supervised_lam(self) -> float:
-        return DEFAULT_LAM
-
-    def _blended(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Any:
-        """Add the supervised SVM to weights; an expansion by rows has it already."""
-        return solution if rows.rows is not None else super()._blended(rows, task, solution, place)
+    def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Settled:
+        """Balance, and train the supervised SVM; an expansion by rows is and has that already."""
+        if rows.rows is not None:
+            return Settled(solution)
+        return super()._settled(rows, task, solution, place)
 
     def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
-        """Move the bias; an expansion by rows has its offset from the training."""
-        if rows.rows is not None or not self._is_balanced(task):
+        """Move the bias."""
+        if not self._is_balanced(task):
             return solution
         w = balanced_weights(rows.engine, solution.w, 1.0, self._wanted(task))
         return replace(solution, w=w)

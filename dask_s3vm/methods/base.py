@@ -128,6 +128,7 @@ class BinarySolution:
     n_iter : outer iterations.
     termination : one of `ENDINGS`.
     seed : what the solve for the next smaller lam can start from.
+    supervised_part : part of the supervised SVM in the weights; see `methods.blend`.
     """
 
     w: np.ndarray
@@ -135,6 +136,7 @@ class BinarySolution:
     termination: str
     n_iter: int = field(default=0, kw_only=True)
     seed: Any = field(default=None, kw_only=True)
+    supervised_part: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.termination not in ENDINGS:

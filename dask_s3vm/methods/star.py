@@ -30,6 +30,7 @@ import numpy as np
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.methods.base import ENDINGS, BinarySolution, BinaryTask, threshold_between
+from dask_s3vm.methods.blend import evidence, supervised_part
 from dask_s3vm.methods.run import Method
 from dask_s3vm.parameters.methods import STARParameters
 from dask_s3vm.problems.dual import (
@@ -116,7 +117,8 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
     costs : (C+, C-).
     parameters : see `estimators.STARSVM`.
     task : what the predictions of an expansion by rows are to agree with; None: nothing.
-    beside : (part of it, expansion by rows) of a model that is added to the one found; None: none.
+    beside : expansion by rows of the supervised model that is added to the one found; None: none.
+    part : how much of it; None if the rows are to tell.
     labels_alone : whether to end with the training on given labels.
     """
 
@@ -131,11 +133,13 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
         costs: tuple[float, float],
         parameters: STARParameters,
         task: BinaryTask | None = None,
-        beside: tuple[float, np.ndarray] | None = None,
+        beside: np.ndarray | None = None,
+        part: float | None = None,
         labels_alone: bool = False,
     ) -> None:
         self._problem = problem
         self._beside = beside
+        self._part = part
         self._task = task
         self._labels_alone = labels_alone
         self._costs = costs
@@ -183,7 +187,7 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
         """Return weights and labels."""
         labels, stages = self._problem.labels()
         size = np.append(state.before, 0)[np.maximum(stages, -1)]  # the last entry: never labeled
-        w, offset = self._settled(self._problem.solution(), stages)
+        w, offset, part = self._settled(self._problem.solution(), labels, stages)
         return StarSolution(
             w,
             state.last.primal,
@@ -193,23 +197,32 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
             labels * size,
             state.last.gap,
             offset=offset,
+            supervised_part=part,
         )
 
-    def _settled(self, w: np.ndarray, stages: np.ndarray) -> tuple[np.ndarray, float]:
-        """Balance an expansion by rows, and add the other model: (expansion, offset).
+    def _settled(
+        self, w: np.ndarray, labels: np.ndarray, stages: np.ndarray
+    ) -> tuple[np.ndarray, float, float]:
+        """Balance an expansion by rows, and add the supervised one: (expansion, offset, its part).
 
         As the estimator does with weights.
         """
         problem, task, free = self._problem, self._task, stages > GIVEN
         if not isinstance(problem, KernelDual):
-            return w, 0.0
-        part, other = (0.0, w) if self._beside is None else self._beside
-        blend, offset = part * other + (1.0 - part) * w, 0.0
-        if task is not None:
-            offset = (1.0 - part) * balanced_offset(problem.outputs_of(w)[free], task)
-            if part and not task.competes:
-                offset += balanced_offset(problem.outputs_of(blend)[free] + offset, task)
-        return blend, offset
+            return w, 0.0, 0.0
+        own = problem.outputs_of(w)
+        offset = 0.0 if task is None else balanced_offset(own[free], task)
+        if self._beside is None:
+            return w, offset, 0.0
+        both, part = np.stack([own + offset, problem.outputs_of(self._beside)]), self._part
+        if part is None:
+            targets = np.where(stages == GIVEN, labels, 0)
+            found = evidence(both, targets, problem.weights)
+            part = supervised_part([found], task is not None and task.competes)
+        blend, offset = part * self._beside + (1.0 - part) * w, (1.0 - part) * offset
+        if task is not None and not task.competes:
+            offset += balanced_offset((part * both[1] + (1.0 - part) * both[0])[free], task)
+        return blend, offset, part
 
     def collect(self, state: SelfTrainingState) -> SelfTrainingState:
         """Fetch the dual variables. Costs: 1 round; some 40 bytes a row to the client."""

@@ -36,6 +36,7 @@ class LabelingParameters(
     MethodParameters,
     CostParameters,
     RatioParameters,
+    BlendParameters,
     SafetyParameters,
     InterceptParameters,
     LabelParameters,

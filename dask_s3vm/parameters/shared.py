@@ -118,13 +118,19 @@ class BlendParameters:
         "float or None",
         "Part a of the supervised SVM in the model: its weights are a times those of `L2SVM` on "
         "the labeled rows, with the same `lam` (0.001 if there is none), plus 1 - a times those "
-        "that the method finds, which `objective_` is of. Outputs of both are 1 at their margins. "
-        "With few labels among many columns the supervised outputs are small, and the method "
+        "that the method finds, which `objective_` is of. Outputs of both are 1 at their margins: "
+        "with few labels among many columns the supervised outputs are small, and the method "
         "decides; where they are large, it must be sure to change a prediction. 0: the method "
-        "alone. None: 0.75 with up to 100 labels, 75 / l with l labels beyond that, and 0 with "
-        'balance="paper".',
+        "alone. None: the more, the less emptier the method's boundary is than that of the "
+        "supervised SVM, and so much that no labeled row which that has right goes wrong; see "
+        '`supervised_part_`. With balance="paper" None is 0.',
         [SHARE, None],
         default=None,
+    )
+
+    supervised_part_: Any = fitted(
+        "float or ndarray of shape (n_classes,)",
+        "Part of the supervised SVM that was used; 0 where there was nothing to add it to.",
     )
 
 

@@ -66,6 +66,7 @@ class L2SVMParameters(
 class TransductiveParameters(
     MethodParameters,
     TransductionParameters,
+    BlendParameters,
     SafetyParameters,
     InterceptParameters,
     LabelParameters,
@@ -136,7 +137,7 @@ class DAParameters(TransductiveParameters):
 
 
 @parametrized
-class CCCPParameters(BlendParameters, TransductiveParameters):
+class CCCPParameters(TransductiveParameters):
     """Parameters of the concave-convex procedure."""
 
     facts = MethodFacts(
@@ -175,7 +176,7 @@ STAGES = (0.0, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1.0)
 
 
 @parametrized
-class QNParameters(BlendParameters, TransductiveParameters):
+class QNParameters(TransductiveParameters):
     """Parameters of QN-S3VM."""
 
     facts = MethodFacts(

@@ -281,6 +281,11 @@ class KernelDual:
         terms = self.cost[rows] * np.maximum(0.0, slope)  # alpha is 0 without a column
         return np.sort(rows[np.argsort(-terms, kind="stable")[: self._cache.batch]])
 
+    @property
+    def weights(self) -> np.ndarray | None:
+        """Sample weights; None if all are 1."""
+        return self._weights if len(self._weights) else None
+
     def outputs_of(self, expansion: np.ndarray) -> np.ndarray:
         """Outputs of all rows for an expansion by rows."""
         used, cache = np.flatnonzero(expansion), self._cache

@@ -54,8 +54,7 @@ def test_several_classes_are_balanced_each(name):
     few = np.full(600, -1)
     kept = rng.permutation(600)[:90]
     few[kept] = y[kept]
-    alone = {} if name in ("tsvm", "da") else {"supervised_part": 0.0}
-    model = KINDS[name](**alone).fit(X, few)
+    model = KINDS[name](supervised_part=0.0).fit(X, few)
     hidden = few < 0
     outputs = model.decision_function(X)[hidden]
     for share, (low, high) in zip(

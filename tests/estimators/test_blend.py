@@ -3,19 +3,35 @@
 import numpy as np
 import pytest
 
-from dask_s3vm import L2SVM, QNS3VM, RLSC, S2RLSC, STARSVM
+from dask_s3vm import (
+    CCCPS3VM,
+    DAS3VM,
+    L2SVM,
+    QNS3VM,
+    QPS3VM,
+    RLSC,
+    S2RLSC,
+    STARSVM,
+    TSVM,
+    SubmodularS3VM,
+)
 
 KINDS = {
+    "tsvm": TSVM,
+    "da": DAS3VM,
+    "cccp": CCCPS3VM,
     "qn": QNS3VM,
+    "qp": QPS3VM,
+    "sqp": SubmodularS3VM,
     "s2rlsc": lambda **more: S2RLSC(n_restarts=4, random_state=0, **more),
     "star": lambda **more: STARSVM(kernel="linear", **more),
     "star exact": lambda **more: STARSVM(kernel="linear", sharded=False, **more),
 }
 
 
-def few_labels(n_classes):
+def few_labels(n_classes, seed=0):
     """Rows about as many places as there are classes, a fifth of them labeled."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     y = rng.integers(0, n_classes, 200)
     X = rng.normal(size=(200, 6)) + 1.5 * np.eye(6)[y]
     return X, y, np.where(np.arange(200) < 40, y, -1)
@@ -27,19 +43,88 @@ def test_weights_are_the_mean_of_both_models(name, n_classes):
     X, _, few = few_labels(n_classes)
     labels_alone = L2SVM(tol=1e-10).fit(X, few).coef_
     found = KINDS[name](supervised_part=0.0).fit(X, few).coef_
-    for given, part in ((None, 0.75), (0.4, 0.4), (1.0, 1.0)):
+    for given in (None, 0.4, 1.0):
         model = KINDS[name](supervised_part=given).fit(X, few)
+        part = np.reshape(model.supervised_part_, (-1, 1))
+        assert given is None or (part == given).all()
         wanted = part * labels_alone + (1.0 - part) * found
         np.testing.assert_allclose(model.coef_, wanted, atol=0.02 * np.abs(wanted).max())
 
 
-def test_the_part_falls_with_the_number_of_labels():
+def wanted_part(own, supervised, y):
+    """The rule, row by row; y of +1, -1, and 0 where there is no label."""
+    free = y == 0
+    spread = [np.var(np.abs(f[free])) / np.mean(f[free] ** 2) for f in (own, supervised)]
+    part = min(1.0, spread[0] / spread[1])
+    steps = np.linspace(0.0, 1.0, 20_001)
+    for f, s, label in zip(own[~free], supervised[~free], y[~free], strict=True):
+        if label * s > 0:
+            part = max(part, steps[np.argmax(label * (steps * s + (1 - steps) * f) >= 0)])
+    return part
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_rows_tell_the_part(name):
+    parts = []
+    for seed in range(3):
+        X, y, few = few_labels(2, seed)
+        few[:6] = 1 - y[:6]  # labels that a method may contradict
+        alone = KINDS[name](supervised_part=0.0).fit(X, few).decision_function(X)
+        labels_alone = L2SVM(tol=1e-10).fit(X, few).decision_function(X)
+        signs = np.where(few < 0, 0, np.where(few == 1, 1, -1))
+        wanted = wanted_part(alone, labels_alone, signs)
+        model = KINDS[name]().fit(X, few)
+        assert model.supervised_part_ == pytest.approx(wanted, abs=0.02)
+        parts.append(wanted)
+    assert min(parts) < 1.0
+
+
+def test_classes_that_compete_have_one_part():
+    X, _, few = few_labels(3)
+    alone = TSVM(supervised_part=0.0).fit(X, few).decision_function(X)
+    labels_alone = L2SVM(tol=1e-10).fit(X, few).decision_function(X)
+    parts = []
+    for k in range(3):
+        spread = []
+        for f in (alone[few < 0, k], labels_alone[few < 0, k]):
+            sides = [np.abs(f[f > 0]), np.abs(f[f <= 0])]  # both count the same
+            distance, square = np.mean([[one.mean(), (one**2).mean()] for one in sides], axis=0)
+            spread.append(1.0 - distance**2 / square)
+        signs = np.where(few < 0, 0, np.where(few == k, 1, -1))[few >= 0]
+        own, other = signs * alone[few >= 0, k], signs * labels_alone[few >= 0, k]
+        asked = [-o / (s - o) for o, s in zip(own, other, strict=True) if o < 0 < s]
+        parts.append(max(min(1.0, spread[0] / spread[1]), *asked, 0.0))
+    model = TSVM().fit(X, few)
+    np.testing.assert_allclose(model.supervised_part_, np.mean(parts), atol=1e-3)
+    assert min(parts) < max(parts)
+
+
+@pytest.mark.parametrize("name", ["tsvm", "star exact"])
+def test_rows_of_weight_zero_say_nothing(name):
+    X, _, few = few_labels(2)
+    rng = np.random.default_rng(3)
+    more = rng.normal(size=(60, 6)) * 3.0
+    labels = np.where(np.arange(60) < 30, -1, rng.integers(0, 2, 60))
+    wide = np.concatenate([X, more]), np.concatenate([few, labels])
+    weights = np.concatenate([np.ones(200), np.zeros(60)])
+    model = KINDS[name](positive_ratio=0.5).fit(X, few)
+    other = KINDS[name](positive_ratio=0.5).fit(*wide, sample_weight=weights)
+    assert other.supervised_part_ == pytest.approx(model.supervised_part_, abs=1e-6)
+
+
+def test_a_boundary_in_an_empty_place_is_believed():
     rng = np.random.default_rng(1)
-    y = rng.integers(0, 2, 900)
-    X = rng.normal(size=(900, 4)) + 1.5 * y[:, None]
-    few = np.where(np.arange(900) < 300, y, -1)
-    model, wanted = (QNS3VM(supervised_part=part).fit(X, few) for part in (None, 0.25))
-    assert np.array_equal(model.coef_, wanted.coef_)
+    y = rng.integers(0, 2, 400)
+    few = np.where(np.arange(400) < 10, y, -1)
+    found = {}
+    for width, size in ((200, 0.2), (5, 0.3)):
+        X = rng.normal(size=(400, width)) + size * (2 * y[:, None] - 1)
+        model = TSVM(1e-2, positive_ratio=0.5).fit(X, few)
+        errors = [np.mean(one.fit(X, few).predict(X) != y) for one in (model, L2SVM(1e-2))]
+        found[width] = model.supervised_part_, *errors
+    assert found[200][0] < 0.5
+    assert found[200][1] < 0.5 * found[200][2]
+    assert found[5][0] > 0.8
 
 
 @pytest.mark.parametrize("name", KINDS)

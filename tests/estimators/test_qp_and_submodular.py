@@ -57,7 +57,7 @@ def test_labels_obey_the_ratio_and_the_objective_is_theirs(kind, small):
 @both
 def test_the_model_is_the_svm_on_the_labels_found(kind, small):
     X, _, y = small
-    model = kind(0.8, 0.05, class_weight={1: 3.0}, tol=1e-12).fit(X, y)
+    model = kind(0.8, 0.05, class_weight={1: 3.0}, tol=1e-12, supervised_part=0.0).fit(X, y)
     weight = np.where(y < 0, 0.05, np.where(y == 1, 3.0, 1.0) * 0.8)
     reference = LinearSVC(C=1.0, dual=False, tol=1e-10, max_iter=10_000, intercept_scaling=1.0)
     reference.fit(X, model.transduction_, sample_weight=weight)
