@@ -34,7 +34,7 @@ LAYERS = {
     "features": [
         "_lazy", "_config", "exceptions", "frames", "interrupts", "numerics", "kernels", "engine",
     ],
-    "prediction": ["_config", "frames", "kernels", "engine", "features"],
+    "prediction": ["_config", "frames", "numerics", "kernels", "engine", "features"],
     "io": [
         "_lazy", "_config", "parameters", "interrupts", "numerics", "engine", "features",
         "prediction",

@@ -168,10 +168,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
                 for number, task in enumerate(tasks)
             ]
             # only now: classes may share row state, and this uses it
-            by_class = [
-                settled(models, rows, task, solved)
-                for task, solved in zip(tasks, found, strict=True)
-            ]
+            by_class = [settled(models, rows, *one) for one in zip(tasks, found, strict=True)]
         return blended(models, rows, tasks, by_class)
 
     def _train_class(
