@@ -6,6 +6,7 @@ bits of a product depend on how many threads share it.
 """
 
 import functools
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -160,7 +161,7 @@ def add_multiple(out: np.ndarray, v: np.ndarray, factor: float) -> float:
 
 _lock = threading.Lock()
 _inside = 0
-_former: list[int] = []
+_former: list[tuple[Any, int]] = []
 
 
 @contextmanager
@@ -169,13 +170,15 @@ def one_blas_thread() -> Iterator[None]:
 
     The number of BLAS threads belongs to the process: the first thread that enters sets the limit,
     the last one that leaves restores the former number. A limit that the user holds with
-    threadpoolctl stays. Entering and leaving takes a few microseconds.
+    threadpoolctl in another thread stays. Entering and leaving takes some microseconds.
     """
     global _inside
     with _lock:
         if _inside == 0:
-            _former[:] = [library.get_num_threads() for library in _libraries()]
-            _set_threads([1] * len(_former))
+            libraries = _libraries("scipy.linalg" in sys.modules)
+            _former[:] = [(library, library.get_num_threads()) for library in libraries]
+            for library in libraries:
+                _set_threads(library, 1)
         _inside += 1
     try:
         yield
@@ -183,16 +186,19 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _inside -= 1
             if _inside == 0:
-                _set_threads(_former)
+                for library, number in _former:
+                    _set_threads(library, number)
 
 
-def _set_threads(numbers: list[int]) -> None:
-    for library, number in zip(_libraries(), numbers, strict=True):
-        library.set_num_threads(number)
+def _set_threads(library: Any, number: int) -> None:
+    library.set_num_threads(number)
+    # threadpoolctl lets one thread alone set the number, until that gives the right back
+    if hasattr(library, "clear_controlling_thread"):
+        library.clear_controlling_thread()
 
 
 @functools.cache
-def _libraries() -> list[Any]:
-    """Find the BLAS libraries of this process; most have two, that of numpy and that of scipy."""
+def _libraries(with_scipy: bool) -> list[Any]:
+    """Find the BLAS libraries of this process: numpy and, once it is loaded, scipy bring one."""
     found = threadpoolctl.ThreadpoolController().lib_controllers
     return [library for library in found if library.user_api == "blas"]

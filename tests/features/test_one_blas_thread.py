@@ -34,3 +34,20 @@ def test_overlapping_threads_share_the_limit_and_the_last_one_lifts_it():
         thread.join()
     assert seen == [[1] * len(before)] * 2
     assert blas_threads() == before
+
+
+def test_the_limit_holds_in_threads_that_come_after_another_one():
+    """threadpoolctl lets one thread alone set the number while that is alive."""
+    before, seen = blas_threads(), []
+
+    def use():
+        with one_blas_thread():
+            seen.append(blas_threads())
+
+    use()
+    for _ in range(2):
+        thread = threading.Thread(target=use)
+        thread.start()
+        thread.join()
+    assert seen == [[1] * len(before)] * 3
+    assert blas_threads() == before
