@@ -273,7 +273,7 @@ def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
     names = ["linear", "rbf", "poly", "laplacian", "cosine", "chi2", "sigmoid"]
     of = {name: ("kernel", kernels) for name, kernels in ONLY_FOR.items()}
     options = [
-        option("--kernel", type=click.Choice(names), group="kernel", shown="linear; star: rbf",
+        option("--kernel", type=click.Choice(names), group="kernel", shown="linear",
                help="Kernel of the model."),
         option("--n-components", type=CountOrAll(), group="kernel", shown="500",
                help="Number of landmark rows that the kernel is computed with, or `all`."),
