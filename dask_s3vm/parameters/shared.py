@@ -117,12 +117,13 @@ class BlendParameters:
     supervised_part: float | None = parameter(
         "float or None",
         "Part a of the supervised SVM in the model. Its weights are a times those of `L2SVM` on "
-        "the labeled rows, with the same `lam` (0.001 if there is none), plus 1 - a times those that "
-        "the method finds, which `objective_` is of. Outputs of both are 1 at their margins: with "
-        "few labels among many columns the supervised outputs are small, and the method decides; "
-        "where they are large, it must be sure to change a prediction. 0: the method alone. None: "
-        "the less empty the place of the method's boundary, beside that of the supervised SVM, the "
-        "more, and at least so much that no labeled row which the latter has right goes wrong; see "
+        "the labeled rows, with the same `lam` (0.001 if there is none), plus 1 - a times those "
+        "that the method finds, which `objective_` is of. Outputs of both are 1 at their margins: "
+        "with few labels among many columns the supervised outputs are small, and the method "
+        "decides; where they are large, it must be sure to change a prediction. 0: the method "
+        "alone. None: the less empty the place of the method's boundary, beside that of the "
+        "supervised SVM, the more, and at least so much that no labeled row which the latter has "
+        "right goes wrong; see "
         '`supervised_part_`. With balance="paper" None is 0.',
         [SHARE, None],
         default=None,
