@@ -77,9 +77,10 @@ _SUMMED = ("newton_steps", "cg_steps", "evaluations", "flips", "picks")
 def work_of(estimator: Any) -> dict[str, Any]:
     """Return the work of a fit: outer iterations, rounds, and what its method counts."""
     work = {"iterations": estimator.n_iter_, "rounds": estimator.n_rounds_}
-    for column in _SUMMED:
-        if column in estimator.facts.columns:
-            work[column] = sum(row.get(column, 0) for row in estimator.history_)
+    for column in _SUMMED:  # S3VM has those of the model that was kept
+        counts = [row[column] for row in estimator.history_ if column in row]
+        if counts and column in estimator.facts.columns:
+            work[column] = sum(counts)
     if "loo_error" in estimator.facts.columns:
         work["loo_error"] = min(row["loo_error"] for row in estimator.history_)
     return work

@@ -245,9 +245,10 @@ def _reason(compared: list[Candidate], best: int, n_labeled: int, repeats: int) 
     said = (
         f"of {n_labeled} labeled rows, divided {times} into folds, {rival.name} puts "
         f"{rival.fixed:.3g} right that the supervised model puts wrong, and {rival.broken:.3g} the "
-        f"other way round; counted by margins it gains {rival.gain:.2g}"
+        "other way round. A row counts the less, the nearer it is to the boundary: the gain is "
+        f"{rival.gain:.2g} rows"
     )
-    return f"Kept, because {said}." if best else f"Not kept: {said}, and a whole row was wanted."
+    return f"Kept: {said}." if best else f"Not kept: {said}, and one row was wanted."
 
 
 def _off_balance(rows: FitRows, solved: list[Any], parameters: Any) -> str:

@@ -67,9 +67,9 @@ def test_rows_inside_the_margin_are_counted(counts, good):
 
 
 def test_the_decision_and_the_ending_are_told():
-    fitted = {"decision": "tsvm", "decision_reason": "Kept, because.", "termination": "max_iter"}
+    fitted = {"decision": "tsvm", "decision_reason": "Kept: why.", "termination": "max_iter"}
     _, decision, ending = told(model={"fitted": fitted})
-    assert decision == (None, "The guard decided for the model 'tsvm'. Kept, because.")
+    assert decision == (None, "The guard decided for the model 'tsvm'. Kept: why.")
     assert ending[0] is False
     assert "max_iter" in ending[1]
 
