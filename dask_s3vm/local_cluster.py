@@ -30,7 +30,7 @@ def local_cluster(n_workers: int, threads: int, **options: Any) -> Iterator[dist
                 n_workers=n_workers, threads_per_worker=threads, **options
             )
         with cluster, distributed.Client(cluster) as client:
-            client.run(_silence_sizeof)
+            client.run(_quiet_worker)
             try:
                 yield client
             finally:
@@ -57,6 +57,15 @@ def _sigint_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _silence_sizeof() -> None:
-    """Suppress a worker's warnings that the profile of a deep stack cannot be measured."""
+def _quiet_worker() -> None:
+    """Suppress what a worker logs that nobody can act on.
+
+    That the profile of a deep stack cannot be measured; and heartbeats that fail, with a traceback,
+    when a signal ends the command, and with it the scheduler.
+    """
     logging.getLogger("distributed.sizeof").setLevel(logging.ERROR)
+    logging.getLogger("distributed.worker").addFilter(_is_no_heartbeat)
+
+
+def _is_no_heartbeat(record: logging.LogRecord) -> bool:
+    return "during heartbeat" not in str(record.msg)

@@ -1,5 +1,6 @@
 """What a newcomer meets first: the two commands, quick starts, and silence."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from dask_s3vm.cli import main
+from dask_s3vm.local_cluster import local_cluster
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -104,3 +106,25 @@ def test_options_of_processes_are_refused_where_there_are_none(rows):
         assert done.exit_code == 2
         assert f"{option[0]} {option[1]} has no effect" in done.output
         assert "--nworkers" in done.output
+
+
+def logged_by_a_worker():
+    """Messages that pass the filters of a worker's logger."""
+    logger, seen = logging.getLogger("distributed.worker"), []
+    handler = logging.Handler()
+    handler.emit = lambda record: seen.append(record.getMessage())
+    logger.addHandler(handler)
+    try:
+        logger.error("Failed to communicate with scheduler during heartbeat.")
+        logger.error("Compute Failed")
+    finally:
+        logger.removeHandler(handler)
+    return seen
+
+
+def test_workers_do_not_log_that_the_scheduler_has_ended(monkeypatch):
+    # the worker is in this process
+    monkeypatch.setattr(logging.getLogger("distributed.worker"), "filters", [])
+    with local_cluster(1, 1, processes=False, dashboard_address=None) as client:
+        (seen,) = client.run(logged_by_a_worker).values()
+    assert seen == ["Compute Failed"]
