@@ -106,6 +106,9 @@ def remove_folder(url: Url) -> None:
 
 def rename(old: Url, new: Url) -> None:
     """Give a folder another name: one step on this machine, a move elsewhere."""
+    if is_local(old):  # fsspec would move it into a folder that is there already
+        os.rename(address(old), address(new))
+        return
     fs, path = filesystem(old)
     fs.mv(path, filesystem(new)[1], recursive=True)
 
