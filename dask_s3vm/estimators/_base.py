@@ -65,6 +65,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
     balance: str = "paper"
     probability: bool = False
 
+    #: what `max_iter` counts
     _counted = "Newton steps"
     #: type of the solution of a binary problem
     _solution: ClassVar[Any] = BinarySolution
