@@ -47,7 +47,9 @@ class Losses:
             for number in numbers:
                 old = self.source._group._shards[number]
                 fresh.append(
-                    Shard(old.number, old.start, old.n_features, old.rows, old.codes, old.weights)
+                    Shard(
+                        old.number, old.first_row, old.n_features, old.rows, old.codes, old.weights
+                    )
                 )
             key = f"group-{len(self.actors)}"
             self.actors[key] = WorkerGroup(fresh, n_shards, 1)

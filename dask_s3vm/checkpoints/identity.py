@@ -22,14 +22,14 @@ Identity = dict[str, Any]
 _IGNORED = ("callbacks", "verbose", "checkpoint")
 
 
-def identity_of(estimator: BaseEstimator, rows: dict[str, Any], about: dict[str, Any]) -> Identity:
+def identity_of(estimator: BaseEstimator, rows: dict[str, Any], extra: dict[str, Any]) -> Identity:
     """Tell a fit from others.
 
     Parameters
     ----------
     estimator : its class and parameters count, but for `callbacks`, `verbose`, `checkpoint`.
     rows : facts about the rows; see `engine.fingerprint`.
-    about : what else it depends on; arrays count by their bytes.
+    extra : what else it depends on; arrays count by their bytes.
     """
     parameters = {
         f"parameter {name}": _text(value)
@@ -41,7 +41,7 @@ def identity_of(estimator: BaseEstimator, rows: dict[str, Any], about: dict[str,
         "estimator": type(estimator).__name__,
         **parameters,
         **{f"rows: {name}": value for name, value in rows.items()},
-        **{name: _text(value) for name, value in about.items()},
+        **{name: _text(value) for name, value in extra.items()},
     }
 
 
@@ -76,9 +76,9 @@ def _function_text(function: Any) -> str:
     if code is None:
         return f"{function.__module__}.{name}"
     held = [cell.cell_contents for cell in function.__closure__ or ()]
-    about = [code.co_code.hex(), repr(code.co_names), _constants(code)]
-    about += [_text(function.__defaults__), _text(held)]
-    digest = hashlib.sha256("\n".join(about).encode()).hexdigest()[:12]
+    parts = [code.co_code.hex(), repr(code.co_names), _constants(code)]
+    parts += [_text(function.__defaults__), _text(held)]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
     return f"{function.__module__}.{name} {digest}"
 
 

@@ -165,7 +165,7 @@ def _connect(options: ClusterOptions) -> Any:
 async def _greet(address: str, security: Any, timeout: float) -> None:
     """Connect to a scheduler, and hang up.
 
-    A server that accepts connections and says nothing would keep dask's client waiting for ever.
+    A server that accepts connections and says nothing would keep dask's client waiting forever.
     """
     import asyncio
 

@@ -89,7 +89,7 @@ class MethodOption(Option):
     def _words(self, methods: list[str], is_named: bool) -> tuple[str, str | None]:
         """First sentence of the description and the default, of the first of some methods."""
         field = self.fields[methods[0]]
-        sentence = re.split(r"(?<=\.)\s(?=[A-Z\"])", field.metadata["about"])[0].rstrip(".")
+        sentence = re.split(r"(?<=\.)\s(?=[A-Z\"])", field.metadata["description"])[0].rstrip(".")
         owners = f" ({', '.join(self.fields)})" if is_named else ""
         return f"{sentence}{owners}.", None if field.default is None else _text(field.default)
 

@@ -15,13 +15,15 @@ The modules, in reading order. What a solver sees:
 
 From the user's arrays to shards in this process:
 
+- `containers`: rows of any container in one form
 - `ingest`: X, y and weights of any type become a checked source
 - `blocks`: canonical blocks of rows
 - `mapped`: rows that stay in memory-mapped files
-- `plan`: where rows are cut into shards, which depends on the data alone
+- `plan`: where rows are cut into shards, which depends on the data and settings, not on workers
 - `sources`: rows in this process, ready to be placed
 - `estimate`, `memory`: the memory that a fit needs, and what a process may use
 - `local`: the engine of one process and its threads
+- `lanes`: several solves at once on the same rows
 - `computing`: the current dask client, lazy values, pools of work, retries
 
 On a cluster; these modules import `distributed`, and only work on a cluster imports them:

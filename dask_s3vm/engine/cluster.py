@@ -165,12 +165,10 @@ class ClusterEngine:
                 waiting = self._others(numbers for _, numbers, _ in answers)
         self._recipes.note(op, args, uses)
         self._undone = undone
-        self._recipes.rebuilt(undone)  # what was restored there is of the time before the round
+        self._recipes.rebuilt(undone)  # what was restored there dates from before the round
         self._budget.progress()
-        copy = self._recipes.copy_of(uses.changes)
-        if copy is not None and uses.changes is not None:
-            take, put = copy
-            self.remember(uses.changes, put, self.each(take))
+        for name, take, put in self._recipes.to_copy(uses):
+            self.remember(name, put, self.each(take))
         return answers
 
     def _call_groups(

@@ -14,7 +14,7 @@ by the calls that changed it since. An engine replays recipes on shards that had
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ class Uses:
     """Names of the row state that a call sets, changes and reads.
 
     forgets : row state whose names begin with one of these is dropped.
+    copies : operations that copy and put back what the call changes; see `copied_by`.
     calls : (operation, arguments, uses) of each, for a call that consists of several.
     """
 
@@ -38,6 +39,7 @@ class Uses:
     changes: str | None = None
     reads: tuple[str, ...] = ()
     forgets: tuple[str, ...] = ()
+    copies: tuple[Operation, Operation] | None = None
     calls: "tuple[tuple[Operation, tuple[Any, ...], Uses], ...]" = ()
 
     @property
@@ -70,7 +72,8 @@ def operation(
     ----------
     sets, changes : name of the row state that the operation computes, anew or from its value.
     reads : names of other row state that it depends on.
-    forgets : names of row state that another problem may have left, and that no longer counts.
+    forgets : beginnings of names of row state that another problem may have left, and that no
+        longer counts.
     uses : returns all of this from the arguments of a call, where it depends on them.
     """
 
@@ -94,11 +97,13 @@ def uses_of(op: Operation, args: tuple[Any, ...]) -> Uses:
             return name
         return re.sub(r"{(\w+)}", lambda found: str(args[names.index(found[1])]), name)
 
+    changes = None if declared.changes is None else fill(declared.changes)
     return Uses(
         None if declared.sets is None else fill(declared.sets),
-        None if declared.changes is None else fill(declared.changes),
+        changes,
         tuple(fill(name) for name in declared.reads),
         declared.forgets,
+        None if changes is None else _copies.get(changes),
     )
 
 
@@ -158,10 +163,16 @@ class Recipes:
         self._by_name[name] = Recipe([(op, args)], reads)
         self._missing.pop(name, None)
 
-    def copy_of(self, name: str | None) -> tuple[Operation, Operation] | None:
-        """Return the operations that copy row state if its recipe is too large, else None."""
-        recipe = None if name is None else self._by_name.get(name)
-        return _copies.get(str(name)) if recipe and recipe.nbytes > MOST_BYTES else None
+    def to_copy(self, uses: Uses) -> Iterator[tuple[str, Operation, Operation]]:
+        """Yield (name, take, put) of row state that a call has changed, if its recipe is too large.
+
+        A copy of the row state is then to replace the recipe.
+        """
+        for one in (uses, *(own for _, _, own in uses.calls)):
+            if one.changes is None or one.copies is None:
+                continue
+            if self._by_name[one.changes].nbytes > MOST_BYTES:
+                yield one.changes, *one.copies
 
     def rebuilt(self, numbers: Collection[int]) -> None:
         """Record that these shards were built anew and have no row state."""

@@ -38,7 +38,7 @@ class Ranked(NamedTuple):
 
 def up_to(shard: Shard, values: np.ndarray, rows: np.ndarray, last: Ranked) -> np.ndarray:
     """Return the mask of the (value, row of the shard) pairs that do not come after `last`."""
-    place = last.row - shard.start
+    place = last.row - shard.first_row
     return (values < last.value) | ((values == last.value) & (rows.astype(np.int64) <= place))
 
 
@@ -170,7 +170,7 @@ def _take_candidates(
     """
     candidates = _narrowed(shard, n_lists, low, shift)
     del shard.state["candidates"]
-    return [(keys, rows.astype(np.int64) + shard.start) for keys, rows in candidates]
+    return [(keys, rows.astype(np.int64) + shard.first_row) for keys, rows in candidates]
 
 
 @operation(changes="candidates")
@@ -184,7 +184,7 @@ def _tie_count(shard: Shard, low: int) -> int:
 def _tied_row(shard: Shard, number: int, k: int) -> int:
     """Return the global number of candidate `k` of shard `number`; -1 on other shards."""
     ((_, rows),) = shard.state.pop("candidates")
-    return int(rows[k]) + shard.start if shard.number == number else -1
+    return int(rows[k]) + shard.first_row if shard.number == number else -1
 
 
 def _narrowed(

@@ -38,12 +38,12 @@ _scratch = threading.local()
 
 @dataclass(eq=False)
 class Shard:
-    """Rows `start` to `start + n_rows` of the data.
+    """Rows `first_row` to `first_row + n_rows` of the data.
 
     Attributes
     ----------
     number : position among all shards, which fixes the order of addition.
-    start : global number of the first row.
+    first_row : global number of the first row.
     n_features : number of internal columns (see `plan.Layout`).
     rows : the rows, read-only; columns may be renumbered.
     codes : class number of each row, -1 where unlabeled; None without labels.
@@ -53,7 +53,7 @@ class Shard:
     """
 
     number: int
-    start: int
+    first_row: int
     n_features: int
     rows: Rows
     codes: np.ndarray | None = None
@@ -143,9 +143,9 @@ def hold_out(shard: Shard, rows: np.ndarray) -> None:
     rows : global row numbers, ascending.
     """
     (given,) = shard.state.setdefault("given_weights", (shard.weights,))
-    low, high = np.searchsorted(rows, (shard.start, shard.start + shard.n_rows))
+    low, high = np.searchsorted(rows, (shard.first_row, shard.first_row + shard.n_rows))
     weights = np.ones(shard.n_rows) if given is None else given.copy()
-    weights[rows[low:high] - shard.start] = 0.0
+    weights[rows[low:high] - shard.first_row] = 0.0
     shard.weights = weights
 
 
@@ -160,7 +160,7 @@ class Piece:
 
 def build_shard(
     number: int,
-    start: int,
+    first_row: int,
     layout: "Layout",
     parts: list[tuple[Block, int, int]],
     classes: np.ndarray | None,
@@ -172,7 +172,7 @@ def build_shard(
 
     Parameters
     ----------
-    number, start : see `Shard`.
+    number, first_row : see `Shard`.
     layout : how the data is divided into shards.
     parts : (block, first row, end row) of each part, in order.
     classes : sorted class labels, to encode labels that are part of the blocks.
@@ -189,7 +189,7 @@ def build_shard(
         codes = None if labels is None else encode(labels, classes)
     if weights is None:
         weights = _joined([block.weights for block, _, _ in parts], parts)
-    return Shard(number, start, layout.n_features, rows, codes, weights, in_file=in_file)
+    return Shard(number, first_row, layout.n_features, rows, codes, weights, in_file=in_file)
 
 
 def encode(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ keeps its connections open, and a plain wait for it never ends. Every wait here 
 scheduler at intervals. The scheduler must answer, and it knows when it last heard from each worker.
 
 Two more waits would never end in plain dask: tasks that a worker was given stay there when it is
-paused for lack of memory or is to retire, and tasks wait for ever where no worker is left.
+paused for lack of memory or is to retire, and tasks wait forever where no worker is left.
 """
 
 import asyncio
@@ -143,7 +143,7 @@ def next_done(
 async def keys_on_paused(client: distributed.Client) -> set[str]:
     """Return the keys of tasks that wait or run on workers that are paused for lack of memory."""
     workers = (await _ask(client))["workers"]
-    paused = [address for address, about in workers.items() if about.get("status") == "paused"]
+    paused = [address for address, info in workers.items() if info.get("status") == "paused"]
     if not paused:
         return set()
     try:
@@ -178,9 +178,9 @@ async def _ask(client: distributed.Client) -> dict[str, Any]:
     )
 
 
-def runs_tasks(about: dict[str, Any]) -> bool:
+def runs_tasks(info: dict[str, Any]) -> bool:
     """Whether a worker starts tasks: it is not paused, not about to retire, and has threads."""
-    return about.get("status", "running") == "running" and about["nthreads"] > 0
+    return info.get("status", "running") == "running" and info["nthreads"] > 0
 
 
 class Watch:
@@ -238,9 +238,8 @@ class Watch:
         now = time.monotonic()
         self._idle = {
             address: self._idle.get(address, now)
-            for address, about in workers.items()
-            if not runs_tasks(about)
-            and not about["metrics"].get("task_counts", {}).get("executing")
+            for address, info in workers.items()
+            if not runs_tasks(info) and not info["metrics"].get("task_counts", {}).get("executing")
         }
         if len(self._idle) < len(workers):
             self._alone = None
@@ -253,10 +252,10 @@ class Watch:
         Measured by the clock of this process, not by that of the scheduler.
         """
         now, silent = time.monotonic(), set()
-        for address, about in workers.items():
+        for address, info in workers.items():
             seen, since = self._heard.get(address, (None, now))
-            if seen != about["last_seen"]:
-                self._heard[address] = (about["last_seen"], now)
+            if seen != info["last_seen"]:
+                self._heard[address] = (info["last_seen"], now)
             elif now - since > _config.worker_timeout():
                 silent.add(address)
         return silent

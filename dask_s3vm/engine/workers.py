@@ -72,7 +72,7 @@ def worker_threads(
 def running_workers(state: dict[str, Any]) -> dict[str, int]:
     """Return the threads of the workers that accept work, by address, from a scheduler's state."""
     workers = sorted(state["workers"].items())
-    return {address: about["nthreads"] for address, about in workers if runs_tasks(about)}
+    return {address: info["nthreads"] for address, info in workers if runs_tasks(info)}
 
 
 def check_versions(client: distributed.Client, workers: list[str]) -> None:
@@ -112,11 +112,11 @@ def worker_limits(client: distributed.Client, workers: Collection[str]) -> dict[
     """
     found = cluster_state(client)["workers"]
     present = {address: found[address] for address in workers if address in found}
-    unlimited = [address for address, about in present.items() if not about["memory_limit"]]
+    unlimited = [address for address, info in present.items() if not info["memory_limit"]]
     share = MEMORY_LIMIT // max(1, len(unlimited))
     return {
-        address: about["memory_limit"] or (share if about["host"] in _HERE else sys.maxsize)
-        for address, about in present.items()
+        address: info["memory_limit"] or (share if info["host"] in _HERE else sys.maxsize)
+        for address, info in present.items()
     }
 
 

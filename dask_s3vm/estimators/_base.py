@@ -59,7 +59,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
     """
 
     unlabeled: Any
-    #: parameters that an estimator without them has all the same
+    #: defaults of parameters that not every estimator declares
     class_weight: Any = None
     warm_start: bool = False
     balance: str = "paper"
@@ -98,12 +98,12 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
     # What an estimator says ---------------------------------------------------------------------
 
     def _solve(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, about: HistoryRow
+        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
     ) -> Any:
         """Solve one binary problem.
 
-        States are saved by `rows.record.run` under names that begin with `name` and a slash;
-        `about` are the columns that its history rows begin with.
+        States are saved by `rows.record.run` under names that begin with `name` and a slash, so
+        that they are dropped when the problem is solved. Its history rows begin with `tags`.
         """
         raise NotImplementedError
 
@@ -114,16 +114,16 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         """
 
         def solve(rows: FitRows, one: Problem) -> Any:
-            return models[one.place]._solve(rows, one.task, one.start, one.name, one.about)
+            return models[one.place]._solve(rows, one.task, one.start, one.name, one.tags)
 
         return solve
 
     def _task_costs(self, rows: FitRows) -> np.ndarray:
-        """Cost of a labeled row by its class, as the method wants it."""
+        """Cost of a labeled row by its class; `STARSVM` has its own."""
         return rows.costs
 
     def _is_supervised(self, totals: ClassTotals) -> bool:
-        """Whether the labeled rows alone are trained on; warns if others were expected."""
+        """Whether only labeled rows are trained on; warns if y was expected to have others."""
         if self.facts.supervised:
             return True
         return not has_unlabeled(self, totals) or getattr(self, "lam_unlabeled", None) == 0
@@ -148,6 +148,8 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
 
     def _train(self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None) -> list[list[Any]]:
         """Solve every binary problem for every model, each from the seed of the one before.
+
+        Returns solutions by model, then by binary problem.
 
         Several problems are solved at once where they share no row state.
         """
@@ -184,19 +186,19 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         """Solve one binary problem for every model."""
         seed = None if seeds is None else seeds.get(task.positive)
         found: list[Any] = []
-        about: HistoryRow = {"class": task.positive}
+        tags: HistoryRow = {"class": task.positive}
         for place, model in enumerate(models):
             start = Start(rows.start_of(number), seed, seeds is not None)
             name = f"class {task.positive}, model {place}"
             if "lam" in self.facts.columns:
-                about = {**about, "lam": float(getattr(model, "lam_", model.lam))}
-            problem = Problem(place, number, task, start, name, about)
+                tags = {**tags, "lam": float(getattr(model, "lam_", model.lam))}
+            problem = Problem(place, number, task, start, name, tags)
             solution = rows.record.once(name, self._solution, partial(solve, rows, problem))
             seed = solution.seed
             found.append(solution)
         if seeds is not None:
             seeds[task.positive] = seed
-        rows.record.ended(about)
+        rows.record.ended(tags)
         return found
 
     def _find(
@@ -273,28 +275,28 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
     ) -> Iterator[FitRows]:
         """Check parameters and data, and have the rows in an engine for a while.
 
-        `lams` tell a path of models from a single one.
+        `lams` are the other lams of a path of models; they identify its checkpoint.
 
         Sets: n_features_in_, feature_names_in_, classes_, n_rounds_, kernel_map_.
         """
         self._validate_params()
         self._check_kernel()
         check_resumable(self)
-        about = {"lams": list(lams)}
+        extra: dict[str, Any] = {"lams": list(lams)}
         if isinstance(X, PlacedRows):
-            X.tell(self)
-            with self._recorded(X, None, False, about) as rows:
+            X.set_names_on(self)
+            with self._recorded(X, None, False, extra) as rows:
                 yield rows
             return
         start = self._start()
         with place_rows(self, X, y, sample_weight, start) as placed:
-            about["weights"] = start  # type: ignore[assignment]
-            with self._recorded(placed, start, sample_weight is not None, about) as rows:
+            extra["start"] = start
+            with self._recorded(placed, start, sample_weight is not None, extra) as rows:
                 yield rows
 
     @contextmanager
     def _recorded(
-        self, placed: PlacedRows, start: np.ndarray | None, weighted: bool, about: dict[str, Any]
+        self, placed: PlacedRows, start: np.ndarray | None, weighted: bool, extra: dict[str, Any]
     ) -> Iterator[FitRows]:
         engine, classes = placed.engine, placed.classes
         rounds_before = engine.rounds
@@ -302,7 +304,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         costs = class_costs(classes, totals, self.class_weight)
         positives = positives_of(classes)
         supervised = self._is_supervised(totals)
-        with recorded(self, engine, about, len(positives), rounds_before) as record:
+        with recorded(self, engine, extra, len(positives), rounds_before) as record:
             ratios: list[RatioEstimate] = []
             if hasattr(self, "positive_ratio"):
                 ratios = positive_ratios(
@@ -387,7 +389,7 @@ def fit_path(
         if hasattr(model, "positive_ratio"):
             model._keep_labels(X, y, rows, numbers)
         if not isinstance(X, PlacedRows):
-            opened.tell(model)
+            opened.set_names_on(model)
 
 
 #: What the models of a path have in common.

@@ -110,7 +110,7 @@ class MaxMarginClustering(ClusteringParameters, ClusterMixin, LeastSquaresModel)
         self._keep_splits(splits, engine.layout.n_features)
         self._to_columns()
         self.labels_ = like_rows(labels, as_array(X), source.summary.block_rows)
-        opened.tell(self)
+        opened.set_names_on(self)
         return self
 
     def predict(self, X: Any) -> Any:

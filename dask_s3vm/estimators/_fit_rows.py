@@ -45,7 +45,7 @@ class FitRows:
 
     @property
     def positives(self) -> list[int]:
-        """Class numbers that are +1 in turn."""
+        """The positive class of each binary problem."""
         return positives_of(self.classes)
 
     def start_of(self, problem: int) -> np.ndarray:
@@ -64,7 +64,7 @@ class Problem:
     number : of the problem.
     task, start : see `methods.base`.
     name : that of its state, and what names of states within it begin with.
-    about : columns that its rows of the history begin with.
+    tags : columns that its rows of the history begin with.
     """
 
     place: int
@@ -72,7 +72,7 @@ class Problem:
     task: BinaryTask
     start: Start
     name: str
-    about: HistoryRow
+    tags: HistoryRow
 
 
 class Found(NamedTuple):

@@ -47,10 +47,10 @@ class L2SVM(L2SVMParameters, LinearS3VM):
     history_: list[dict[str, Any]] = fitted("list of dict", L2SVMParameters.facts.history_words())
 
     def _solve(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, about: HistoryRow
+        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
     ) -> BinarySolution:
         return train_l2svm(
-            rows.record, f"{name}/newton", about, rows.engine, task, start,
+            rows.record, f"{name}/newton", tags, rows.engine, task, start,
             lam=self.lam, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter,
         )  # fmt: skip
 

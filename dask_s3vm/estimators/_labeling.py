@@ -67,8 +67,8 @@ class LabelingS3VM(LabelingParameters, GuardedS3VM):
         def solve(rows: FitRows, one: Problem) -> Any:
             record, engine = rows.record, rows.engine
             search = self._search(engine, one.task, cost * weight)
-            found: FoundLabels = record.run(f"{one.name}/labels", search, one.about)
-            svm = train_on_found(record, one.name, one.about, engine, one.task, self, found, cost)
+            found: FoundLabels = record.run(f"{one.name}/labels", search, one.tags)
+            svm = train_on_found(record, one.name, one.tags, engine, one.task, self, found, cost)
             return self._solution(
                 svm.w, found.objective, svm.termination, found, n_iter=found.n_iter
             )
@@ -79,7 +79,7 @@ class LabelingS3VM(LabelingParameters, GuardedS3VM):
         """Train the SVM on the labeled rows alone."""
         doubled = BinaryTask(one.task.positive, 2 * one.task.costs)
         svm = train_l2svm(
-            rows.record, f"{one.name}/newton", one.about, rows.engine, doubled, one.start, lam=1.0,
+            rows.record, f"{one.name}/newton", one.tags, rows.engine, doubled, one.start, lam=1.0,
             fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter,
         )  # fmt: skip
         return self._solution(svm.w, svm.objective, svm.termination, None, n_iter=svm.n_iter)
@@ -100,6 +100,8 @@ class LabelingS3VM(LabelingParameters, GuardedS3VM):
 @parametrized
 class QPS3VM(QPParameters, LabelingS3VM):
     """Semi-supervised SVM whose labels come from a quadratic program (QP-S3VM).
+
+    The model is a mean of what the method finds and of `L2SVM`; see `supervised_part`.
 
     Minimizes (Emara & Kantardzic, Problem 3), over probabilities P of the u unlabeled rows to be
     positive, an upper bound of the S3VM's dual::
@@ -144,6 +146,8 @@ class QPS3VM(QPParameters, LabelingS3VM):
 @parametrized
 class SubmodularS3VM(SQPParameters, ShardedSearch, LabelingS3VM):
     """Semi-supervised SVM whose positive rows are picked greedily (S-QP-S3VM).
+
+    The model is a mean of what the method finds and of `L2SVM`; see `supervised_part`.
 
     The program of `QPS3VM` over sets A of r u rows that are labeled +1, the others -1, as the
     maximum of a set function (Emara & Kantardzic, Problem 4)::

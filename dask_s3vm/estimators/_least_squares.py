@@ -195,6 +195,8 @@ def check_lams(lam: Any, name: str = "lam") -> list[float]:
 class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
     """Semi-supervised regularized least squares, by local search with restarts.
 
+    The model is a mean of what the method finds and of `L2SVM`; see `supervised_part`.
+
     Looks for labels of the unlabeled rows and a model that minimize (Gieseke et al., eq. 10)::
 
         1/l sum_lab (y_i - w.x_i)^2 + lam_unlabeled/u sum_unl (y_j - w.x_j)^2 + lam |w|^2
@@ -291,7 +293,7 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
                 projected,
             )
             return search.run(
-                rows.record, one.name, one.about, one.number, window, settings, one.start
+                rows.record, one.name, one.tags, one.number, window, settings, one.start
             )
 
         return solve

@@ -41,7 +41,8 @@ class LinearModel(KernelParameters, LinearOutputs, BaseEstimator):
     )
     intercept_: np.ndarray = fitted("ndarray of shape (1,) or (n_classes,)", "Biases.")
     objective_: float | np.ndarray = fitted(
-        "float or ndarray of shape (n_classes,)", "The objective above, of the model found."
+        "float or ndarray of shape (n_classes,)",
+        "The objective above at what the method found, before a supervised part is mixed in.",
     )
     n_rounds_: int = fitted("int", "Rounds over the rows, all of them counted.")
     history_: list[dict[str, Any]] = fitted("list of dict", "One row per step of the fit.")

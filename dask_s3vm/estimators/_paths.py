@@ -94,5 +94,5 @@ def refit_path(models: Sequence[Any], X: Any, y: Any, sample_weight: Any) -> Any
     with placed_once(last, opened.X, opened.y, sample_weight) as rows:
         fit_models(models, rows, True)
     last.transduction_ = last._complete(opened.X, opened.y, rows.block_rows)
-    opened.tell(last)
+    opened.set_names_on(last)
     return last

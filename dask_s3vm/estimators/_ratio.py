@@ -39,7 +39,7 @@ def positive_ratios(
         return [given_ratio(shares[positive], totals.n_unlabeled) for positive in positives]
     known = {} if known is None else known
     if given not in known:
-        record.tell({}, "estimating the ratio of the classes")
+        record.report_progress({}, "estimating the ratio of the classes")
         compute = partial(estimate_ratios, engine, totals, positives, given)
         known[given] = record.once("ratio", RatioEstimates, compute)
     estimates = known[given].estimates

@@ -34,7 +34,7 @@ def check_resumable(estimator: Any) -> None:
 def recorded(
     estimator: Any,
     engine: Engine,
-    about: dict[str, Any],
+    extra: dict[str, Any],
     n_problems: int = 1,
     rounds_before: int = 0,
 ) -> Iterator[Record]:
@@ -47,16 +47,16 @@ def recorded(
     ----------
     estimator : what is fitted.
     engine : the rows.
-    about : what tells the fit from others, beside parameters and rows.
+    extra : what identifies the fit beside its parameters and rows.
     n_problems : number of binary problems, or of splits.
     rounds_before : rounds of the engine that were not made for this fit.
     """
-    with closing(_checkpoint_of(estimator, engine, about)) as checkpoint, ExitStack() as stack:
+    with closing(_checkpoint_of(estimator, engine, extra)) as checkpoint, ExitStack() as stack:
         told: list[Course] = []
 
-        def tell(about: HistoryRow, what: str, done: float | None) -> None:
+        def tell(tags: HistoryRow, what: str, done: float | None) -> None:
             for one in told:
-                one.at(about, what, done)
+                one.at(tags, what, done)
 
         record = Record(callbacks_of(estimator.callbacks), checkpoint, engine, rounds_before, tell)
 
@@ -91,9 +91,9 @@ def callbacks_of(
     return [] if callbacks is None else list(callbacks)
 
 
-def _checkpoint_of(estimator: Any, engine: Engine, about: dict[str, Any]) -> Checkpoint:
+def _checkpoint_of(estimator: Any, engine: Engine, extra: dict[str, Any]) -> Checkpoint:
     interval = _config.checkpoint_interval()
     directory = getattr(estimator, "checkpoint", None)
     if directory is None:
         return Checkpoint(interval)
-    return FileCheckpoint(directory, identity_of(estimator, fingerprint(engine), about), interval)
+    return FileCheckpoint(directory, identity_of(estimator, fingerprint(engine), extra), interval)

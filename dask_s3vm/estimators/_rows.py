@@ -66,7 +66,7 @@ class PlacedRows:
     rows: Any = None
     ratios: dict[str, Any] | None = None
 
-    def tell(self, estimator: Any) -> None:
+    def set_names_on(self, estimator: Any) -> None:
         """Set what an estimator knows of X.
 
         Sets: n_features_in_, feature_names_in_.
@@ -90,7 +90,7 @@ class Opened:
     names: np.ndarray | None = None
     encoder: Any = None
 
-    def tell(self, model: Any) -> None:
+    def set_names_on(self, model: Any) -> None:
         """Have a fitted model open frames.
 
         Sets: feature_names_in_, encoder_.

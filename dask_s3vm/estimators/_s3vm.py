@@ -73,9 +73,9 @@ class S3VM(S3VMParameters, GuardedS3VM):
         return {"tsvm": TSVM(**{name: shared[name] for name in shared if hasattr(TSVM(), name)})}
 
     def _solve(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, about: HistoryRow
+        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
     ) -> Any:
-        return self._variants()["tsvm"]._solve(rows, task, start, name, about)
+        return self._variants()["tsvm"]._solve(rows, task, start, name, tags)
 
     @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -37,6 +37,8 @@ EXACT_ROWS = 10_000
 class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     """Self-training SVM with adaptive regularization (STAR-SVM).
 
+    The model is a mean of what the method finds and of `L2SVM`; see `supervised_part`.
+
     An SVM without offset is trained on the rows that have a label::
 
         min_w  1/2 |w|^2 + sum_i C_i max(0, 1 - y_i w.phi(x_i))            (eq. 4)
@@ -49,7 +51,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     The paper as printed and its authors' program differ, and this is the program. A stage takes the
     rows with output ``>= (1 - tau) max`` or ``<= (1 - tau) min`` over those without a label
     (Algorithm 1), with tau = (labels assigned so far) / u_0, u_0 the number of unlabeled rows:
-    printed is 1 / u_0, with which stages would take two rows or so for ever. And a class of share p
+    printed is 1 / u_0, with which stages would take two rows or so forever. And a class of share p
     counts ``2 (1 - p) C``, given labels included: eq. (21) prints p, which makes the rare class
     count less (``weighting="printed"``; it does worse, see ``examples/papers/star_svm.py``).
 
@@ -152,7 +154,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
             if exact is not None and part != 0.0 and task.n_unlabeled and not rows.supervised:
                 beside = exact.supervised(task, self._supervised_lam)
             training = SelfTraining(problem, costs, self, wanted, beside, part, rows.supervised)
-            return rows.record.run(f"{one.name}/stages", training, one.about)
+            return rows.record.run(f"{one.name}/stages", training, one.tags)
 
         return solve
 

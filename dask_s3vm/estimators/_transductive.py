@@ -38,23 +38,23 @@ class TransductiveS3VM(TransductiveParameters, GuardedS3VM):
         "not yet computed, if X is one.",
     )
 
-    #: trains one binary problem: (record, name, about, engine, task, parameters, start)
+    #: trains one binary problem: (record, name, tags, engine, task, parameters, start)
     _method: ClassVar[Callable[..., BinarySolution]]
 
     def _solve(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, about: HistoryRow
+        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
     ) -> BinarySolution:
         if rows.supervised:
-            return self._solve_supervised(rows, task, start, name, about)
+            return self._solve_supervised(rows, task, start, name, tags)
         method = type(self)._method
-        return method(rows.record, f"{name}/fit", about, rows.engine, task, self, start)
+        return method(rows.record, f"{name}/fit", tags, rows.engine, task, self, start)
 
     def _solve_supervised(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, about: HistoryRow
+        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
     ) -> BinarySolution:
         """Train on the labeled rows alone."""
         return train_l2svm(
-            rows.record, f"{name}/newton", about, rows.engine, task, start,
+            rows.record, f"{name}/newton", tags, rows.engine, task, start,
             lam=self.lam, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter,
         )  # fmt: skip
 
@@ -62,6 +62,8 @@ class TransductiveS3VM(TransductiveParameters, GuardedS3VM):
 @parametrized
 class TSVM(TSVMParameters, TransductiveS3VM):
     """Transductive linear SVM with multiple switching.
+
+    The model is a mean of what the method finds and of `L2SVM`; see `supervised_part`.
 
     Minimizes (Sindhwani & Keerthi, section 1.3), over w and over labels of the unlabeled rows of
     which a share `positive_ratio` is positive::
@@ -98,6 +100,8 @@ class TSVM(TSVMParameters, TransductiveS3VM):
 class DAS3VM(DAParameters, TransductiveS3VM):
     """Semi-supervised linear SVM by deterministic annealing.
 
+    The model is a mean of what the method finds and of `L2SVM`; see `supervised_part`.
+
     Looks for a minimum of the same objective as `TSVM` (Sindhwani & Keerthi, section 1.4)::
 
         1/2l sum_lab max(0, 1 - y o)^2 + lam_unlabeled/2u sum_unl max(0, 1 - |o|)^2 + lam/2 |w|^2
@@ -131,6 +135,8 @@ class DAS3VM(DAParameters, TransductiveS3VM):
 @parametrized
 class CCCPS3VM(CCCPParameters, TransductiveS3VM):
     """Semi-supervised SVM with the ramp loss by the concave-convex procedure (CCCP).
+
+    The model is a mean of what the method finds and of `L2SVM`; see `supervised_part`.
 
     Minimizes (Collobert et al., eqs. 9 and 11)::
 
@@ -175,6 +181,8 @@ class CCCPS3VM(CCCPParameters, TransductiveS3VM):
 @parametrized
 class QNS3VM(QNParameters, TransductiveS3VM):
     """Semi-supervised SVM with smooth losses, by a quasi-Newton method (QN-S3VM).
+
+    The model is a mean of what the method finds and of `L2SVM`; see `supervised_part`.
 
     Minimizes (Gieseke et al., eq. 4)::
 
@@ -224,9 +232,7 @@ class QNS3VM(QNParameters, TransductiveS3VM):
             raise ValueError("offset='free' has no effect with fit_intercept=False")
 
     def _solve_supervised(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, about: HistoryRow
+        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
     ) -> BinarySolution:
         """Train on the labeled rows alone, with the method's own loss."""
-        return train_supervised_qn(
-            rows.record, f"{name}/fit", about, rows.engine, task, self, start
-        )
+        return train_supervised_qn(rows.record, f"{name}/fit", tags, rows.engine, task, self, start)

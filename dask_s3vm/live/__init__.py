@@ -1,7 +1,7 @@
-"""What a fit tells while it runs: a line of progress, and a page in the browser.
+"""What a fit tells while it runs: a progress line, and a page in the browser.
 
 - `course`: where a fit is, kept up to date by its record
-- `line`: the line of progress
+- `line`: the progress line
 - `publisher`: turns the course of a fit into messages, a few in a second
 - `charts`: what is drawn of a history, from the facts of its method
 - `board`: takes messages in and holds the state of the page, within fixed bounds

@@ -15,7 +15,7 @@ SPAN = 1.0
 
 
 class Course:
-    """Base of what tells people where a fit is: the line of progress, and the live page.
+    """Base of what tells people where a fit is: the progress line, and the live page.
 
     The record of the fit calls `at` and `add_row`. A thread calls `refresh` between rows too, which
     may be minutes apart.
@@ -62,11 +62,11 @@ class Course:
         self._thread = threading.Thread(target=self._tick, name=self._thread_name, daemon=True)
         self._thread.start()
 
-    def at(self, about: HistoryRow, what: str, done: float | None) -> None:
+    def at(self, tags: HistoryRow, what: str, done: float | None) -> None:
         """Take in where the fit is: see `methods.run.ProgressListener`."""
         with self._lock:
-            if self._n_problems > 1 and about:
-                number = self._number(about)
+            if self._n_problems > 1 and tags:
+                number = self._number(tags)
                 done = self._part_done(number, done)
                 what = what and f"problem {number + 1} of {self._n_problems}, {what}"
             if what and what != self._what:
@@ -93,9 +93,9 @@ class Course:
         while not self._over.wait(TICK):
             self.refresh()
 
-    def _number(self, about: HistoryRow) -> int:
+    def _number(self, tags: HistoryRow) -> int:
         """Number the binary problems in the order in which they turn up."""
-        which = about.get("class", about.get("split", 0))
+        which = tags.get("class", tags.get("split", 0))
         if which not in self._problems:
             self._problems.append(which)
         return min(self._problems.index(which), self._n_problems - 1)
@@ -123,11 +123,11 @@ class Pace:
 
     @property
     def done(self) -> float | None:
-        """The part of the way that is behind us; None where nobody knows."""
+        """The fraction that is done; None if it is unknown."""
         return self._passed[-1][1] if self._known and self._passed else None
 
     def passed(self, now: float, done: float | None) -> None:
-        """Note that a part `done` of the way was behind us at `now`; None: nobody knows."""
+        """Note that the fraction `done` was done at `now`; None if it is unknown."""
         self._known = done is not None
         if done is not None and (not self._passed or done > self._passed[-1][1]):
             self._passed.append((now, done))

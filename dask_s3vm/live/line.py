@@ -1,4 +1,4 @@
-"""The line of progress: one line on a terminal, a few log lines elsewhere."""
+"""The progress line: one line on a terminal, a few log lines elsewhere."""
 
 import os
 import sys

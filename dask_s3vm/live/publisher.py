@@ -187,10 +187,10 @@ class Publisher(Course):
         )
         self._ending = ("running", "")
 
-    def at(self, about: HistoryRow, what: str, done: float | None) -> None:
+    def at(self, tags: HistoryRow, what: str, done: float | None) -> None:
         """Take in where the fit is."""
         with _harmless():
-            super().at(about, what, done)
+            super().at(tags, what, done)
 
     def add_row(self, row: HistoryRow) -> None:
         """Leave a row of the history for the next message."""

@@ -77,7 +77,7 @@ def _handler_of(board: Board) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, *args: Any) -> None:
-            """Log nothing: the terminal shows the line of progress."""
+            """Log nothing: the terminal shows the progress line."""
 
     return Handler
 

@@ -59,8 +59,8 @@ class BinaryTask:
     n_unlabeled, unlabeled_weight : number and total sample weight of the unlabeled rows.
     ratio : r, the share of the unlabeled rows that is positive.
     ratio_interval : where it lies at 95 %.
-    to_ratio : whether predictions outside the interval are moved to the ratio, not to the nearest
-        end: if a method's threshold says nothing of the shares.
+    to_ratio : whether predictions outside the interval are moved to the ratio itself, not to the
+        nearest end: for methods whose threshold ignores the shares of the classes.
     competes : whether outputs are compared with those of other classes, each against the rest.
     """
 

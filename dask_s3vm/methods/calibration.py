@@ -34,7 +34,7 @@ def fit_sigmoid(
 ) -> tuple[float, float]:
     """Slope and level of a logistic regression on outputs.
 
-    targets : probabilities, from 0 to 1. A slope of rows that separate ends all the same.
+    targets : probabilities, from 0 to 1. Terminates even if the rows are separable.
     """
     scale = float(outputs.std()) or 1.0
     x = np.column_stack([outputs / scale, np.ones(len(targets))])

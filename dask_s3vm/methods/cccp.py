@@ -125,7 +125,7 @@ class CCCPTraining(Method[CCCPState, BinarySolution]):
         return replace(state, rows=None)
 
     def progress(self, state: CCCPState) -> tuple[str, float | None]:
-        """Number of the turn; how many there will be, nobody knows."""
+        """Number of the turn; the total is unknown."""
         return f"turn {state.n_turns + 1}", None
 
     def _report_turn(self, number: int, value: float, gap: float, steps: int, changes: int) -> None:
@@ -141,11 +141,11 @@ class CCCPTraining(Method[CCCPState, BinarySolution]):
 def train_cccp(
     record: Record,
     name: str,
-    about: HistoryRow,
+    tags: HistoryRow,
     engine: Engine,
     task: BinaryTask,
     parameters: CCCPParameters,
     start: Start,
 ) -> BinarySolution:
     """Train one binary problem; see `l2svm.train_l2svm` for the first arguments."""
-    return record.run(name, CCCPTraining(engine, task, parameters, start), about)
+    return record.run(name, CCCPTraining(engine, task, parameters, start), tags)

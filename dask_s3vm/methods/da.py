@@ -331,7 +331,7 @@ def is_mixed(task: BinaryTask) -> bool:
 def train_da(
     record: Record,
     name: str,
-    about: HistoryRow,
+    tags: HistoryRow,
     engine: Engine,
     task: BinaryTask,
     parameters: DAParameters,
@@ -341,9 +341,9 @@ def train_da(
     cooled = Cooled(start.w, Seed(0.0, start.w))
     if is_mixed(task):
         cooling = Cooling(engine, task, parameters, start)
-        cooled = record.run(f"{name}/cooling", cooling, about)
+        cooled = record.run(f"{name}/cooling", cooling, tags)
     descent = Descent(engine, task, parameters, cooled.w)
-    solution = record.run(f"{name}/descent", descent, about)
+    solution = record.run(f"{name}/descent", descent, tags)
     seed = None
     if start.seeded and is_mixed(task):
         bias = float(parameters.fit_intercept)

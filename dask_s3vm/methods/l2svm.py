@@ -72,7 +72,7 @@ class NewtonTraining(Method[NewtonState, BinarySolution]):
         )
 
     def progress(self, state: NewtonState) -> tuple[str, float | None]:
-        """Number of the step; how many there will be, nobody knows."""
+        """Number of the step; the total is unknown."""
         if not self._in_detail:
             return "SVM on the labels found", None
         return f"Newton step {state.n_iter + 1}", None
@@ -81,7 +81,7 @@ class NewtonTraining(Method[NewtonState, BinarySolution]):
 def train_l2svm(
     record: Record,
     name: str,
-    about: HistoryRow,
+    tags: HistoryRow,
     engine: Engine,
     task: BinaryTask,
     start: Start,
@@ -97,7 +97,7 @@ def train_l2svm(
     ----------
     record : drives the training.
     name : of its states.
-    about : columns that rows of the history begin with.
+    tags : columns that rows of the history begin with.
     engine : rows with class numbers.
     task : what is positive, and what labeled rows cost.
     start : weights to start from.
@@ -105,7 +105,7 @@ def train_l2svm(
     """
     problem = L2SVMProblem(engine, lam, task.positive, task.costs, fit_intercept)
     w = start.w if start.seed is None else start.seed
-    return record.run(name, NewtonTraining(problem, w, tol, max_iter), about)
+    return record.run(name, NewtonTraining(problem, w, tol, max_iter), tags)
 
 
 def train_beside(

@@ -47,7 +47,7 @@ class LabelingSolution(BinarySolution):
 def train_on_found(
     record: Record,
     name: str,
-    about: HistoryRow,
+    tags: HistoryRow,
     engine: Engine,
     task: BinaryTask,
     parameters: LabelingParameters,
@@ -68,7 +68,7 @@ def train_on_found(
     problem.label(found.bits)
     zero = np.zeros(engine.layout.n_features + 1)
     training = NewtonTraining(problem, zero, parameters.tol, parameters.max_iter, in_detail=False)
-    return record.run(f"{name}/svm", training, about)
+    return record.run(f"{name}/svm", training, tags)
 
 
 def classes_of_rows(

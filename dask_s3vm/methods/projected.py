@@ -41,11 +41,11 @@ from dask_s3vm.problems.soft_labels import (
     step_soft,
 )
 
-#: The gap is looked at after so many steps, which are passes as it is itself.
+#: Steps between two looks at the gap; each step costs one pass, and so does the gap.
 CHECK_EVERY = 10
 
-#: The projection is near enough where the gap is this part of f.
-NEAR = 0.01
+#: The projection is exact enough when the gap is this part of f.
+SMALL_GAP = 0.01
 
 #: Steps that are made at most. The claim needs a gap of f itself; if not even that was reached,
 #: the supervised solution stays.
@@ -155,7 +155,7 @@ class Projection(Method[ProjectionState, BinarySolution]):
         if n_steps % CHECK_EVERY == 0:
             (gap,) = self._engine.sum(soft_gap, self._away(moments), self._bias)
         inside = distance <= INSIDE * self._size()
-        done = inside or gap <= NEAR * distance or n_steps >= MAX_STEPS
+        done = inside or gap <= SMALL_GAP * distance or n_steps >= MAX_STEPS
         return ProjectionState(moments, state.moments, distance, theta, float(gap), n_steps, done)
 
     def finish(self, state: ProjectionState) -> BinarySolution:
@@ -172,7 +172,7 @@ class Projection(Method[ProjectionState, BinarySolution]):
         )
 
     def progress(self, state: ProjectionState) -> tuple[str, float | None]:
-        """Number of the step; how many there will be, nobody knows."""
+        """Number of the step; the total is unknown."""
         return f"projection, step {state.n_steps + 1}", None
 
     def _away(self, moments: np.ndarray) -> np.ndarray:

@@ -227,7 +227,7 @@ class QNTraining(Method[QNState, BinarySolution]):
 def train_qn(
     record: Record,
     name: str,
-    about: HistoryRow,
+    tags: HistoryRow,
     engine: Engine,
     task: BinaryTask,
     parameters: QNParameters,
@@ -237,7 +237,7 @@ def train_qn(
     stages = tuple(float(part) for part in np.ravel(parameters.annealing))
     offset = parameters.offset if parameters.fit_intercept else "none"
     training = QNTraining(engine, task, parameters, start, stages, offset)
-    solution = record.run(f"{name}/mean", training, about)
+    solution = record.run(f"{name}/mean", training, tags)
     if offset != "balanced" or parameters.balance == "paper":
         return solution
     n = n_predicted_positive(engine, solution.w, 1.0)
@@ -245,13 +245,13 @@ def train_qn(
         return solution
     again = replace(start, seed=solution.seed)
     training = QNTraining(engine, task, parameters, again, stages, offset, by_share=True)
-    return record.run(f"{name}/share", training, about)
+    return record.run(f"{name}/share", training, tags)
 
 
 def train_supervised_qn(
     record: Record,
     name: str,
-    about: HistoryRow,
+    tags: HistoryRow,
     engine: Engine,
     task: BinaryTask,
     parameters: QNParameters,
@@ -263,4 +263,4 @@ def train_supervised_qn(
         offset = "free"
     start = replace(start, seed=None)
     training = QNTraining(engine, task, parameters, start, (0.0,), offset)
-    return record.run(name, training, about)
+    return record.run(name, training, tags)

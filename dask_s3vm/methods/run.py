@@ -1,7 +1,7 @@
 """One loop for every method: start, advance until done, finish.
 
 A method is mathematics alone. The `Record` of a fit drives it, and does for all methods alike what
-is not mathematics: rows of the history, the line of progress, checkpoints, interruption, resuming.
+is not mathematics: rows of the history, the progress line, checkpoints, interruption, resuming.
 
     state = method.start()
     while not state.done:
@@ -58,9 +58,9 @@ class Method(Generic[S, R]):
     State: ClassVar[Any]
     Result: ClassVar[Any]
 
-    #: what is done before the first state, for the line of progress
+    #: what is done before the first state, for the progress line
     starting = ""
-    #: whether it takes work to `collect` a state; then it is not done at every step
+    #: whether a state needs arrays from the shards; then `collect` is not called at every step
     costly = False
     #: adds a row to the history; the record sets it
     report: Callable[..., None] = staticmethod(lambda **row: None)
@@ -170,7 +170,7 @@ class Checkpoint:
 # The record of a fit ------------------------------------------------------------------------------
 
 
-#: Told where a fit is: what its rows are about, what it does next, and the fraction done.
+#: Told where a fit is: what its rows are tags, what it does next, and the fraction done.
 ProgressListener = Callable[[HistoryRow, str, float | None], None]
 
 
@@ -222,30 +222,30 @@ class Record:
         for callback in self.callbacks:
             callback(row)
 
-    def run(self, name: str, method: Method[S, R], about: HistoryRow | None = None) -> R:
+    def run(self, name: str, method: Method[S, R], tags: HistoryRow | None = None) -> R:
         """Run a method to its end, from its start or from where an earlier fit was stopped.
 
         Parameters
         ----------
         name : of its states; unique within the fit.
         method : the method.
-        about : columns that all of its rows begin with, such as the class that is positive.
+        tags : columns that all of its rows begin with, such as the class that is positive.
         """
         saved = self.checkpoint.last.states.get(name)
         if saved is not None and saved.done:
             return from_fields(method.Result, saved.value)
-        about = about or {}
-        method.report = _Reporter(self, about)
+        tags = tags or {}
+        method.report = _Reporter(self, tags)
         first_row, n_iter = len(self.history), 0
         try:
             if saved is None:
-                self.tell(about, method.starting, None)
+                self.report_progress(tags, method.starting, None)
                 state = method.start()
             else:
                 first_row, n_iter = saved.first_row, saved.n_iter
                 state = method.restore(from_fields(method.State, saved.value))
             while not state.done:
-                self.tell(about, *method.progress(state))
+                self.report_progress(tags, *method.progress(state))
                 self._save(name, method, state, n_iter, first_row)
                 interrupts.check()
                 state = method.advance(state)
@@ -272,15 +272,15 @@ class Record:
         self.keep(name, Saved(result, True, 0, first_row))
         return result
 
-    def ended(self, about: HistoryRow) -> None:
-        """Tell the line of progress that the problem which rows are about is solved."""
+    def ended(self, tags: HistoryRow) -> None:
+        """Tell the progress line that the problem with these tags is solved."""
         if self._progress is not None:
-            self._progress(about, "", 1.0)
+            self._progress(tags, "", 1.0)
 
-    def tell(self, about: HistoryRow, what: str, done: float | None = None) -> None:
+    def report_progress(self, tags: HistoryRow, what: str, done: float | None = None) -> None:
         """Say what the fit does next, and the fraction that is done, where that is known."""
         if self._progress is not None and what:
-            self._progress(about, what, done)
+            self._progress(tags, what, done)
 
     def _save(self, name: str, method: Method[S, R], state: S, n_iter: int, first_row: int) -> None:
         """Save a state; one that is costly only if it is time."""
@@ -302,7 +302,7 @@ class Record:
         self.checkpoint.save(snapshot, began)
 
     def so_far(self) -> tuple[dict[str, Saved], list[HistoryRow]]:
-        """What a snapshot has beside the states of methods: other states, and all rows."""
+        """Row counts of problems that are solved side by side (see there), and all rows so far."""
         return {}, list(self.history)
 
 
@@ -313,13 +313,14 @@ class RecordPart(Record):
     ----------
     whole : the record that keeps states and rows.
     name : what names of states begin with here.
-    about : what rows of the history begin with here.
+    tags : what rows of the history begin with here.
     """
 
-    def __init__(self, whole: Record, name: str, about: HistoryRow | None = None) -> None:
+    def __init__(self, whole: Record, name: str, tags: HistoryRow | None = None) -> None:
+        super().__init__(checkpoint=whole.checkpoint)
         self.whole = whole
         self.name = name
-        self.about = about or {}
+        self.tags = tags or {}
         self.history = whole.history
 
     @property
@@ -329,30 +330,42 @@ class RecordPart(Record):
 
     def add(self, row: HistoryRow) -> None:
         """Add a row to the history."""
-        self.whole.add({**self.about, **row})
+        self.whole.add({**self.tags, **row})
 
-    def run(self, name: str, method: Method[S, R], about: HistoryRow | None = None) -> R:
+    def announce(self, row: HistoryRow) -> None:
+        """Call the callbacks of the whole fit with a row."""
+        self.whole.announce({**self.tags, **row})
+
+    def run(self, name: str, method: Method[S, R], tags: HistoryRow | None = None) -> R:
         """See `Record.run`."""
-        return self.whole.run(f"{self.name}/{name}", method, {**self.about, **(about or {})})
+        return self.whole.run(f"{self.name}/{name}", method, {**self.tags, **(tags or {})})
 
     def once(self, name: str, kind: type[R], compute: Callable[[], R]) -> R:
         """See `Record.once`."""
         return self.whole.once(f"{self.name}/{name}", kind, compute)
 
-    def ended(self, about: HistoryRow) -> None:
+    def ended(self, tags: HistoryRow) -> None:
         """See `Record.ended`."""
-        self.whole.ended({**self.about, **about})
+        self.whole.ended({**self.tags, **tags})
+
+    def report_progress(self, tags: HistoryRow, what: str, done: float | None = None) -> None:
+        """See `Record.report_progress`."""
+        self.whole.report_progress({**self.tags, **tags}, what, done)
+
+    def keep(self, name: str, saved: Saved, began: float | None = None) -> None:
+        """See `Record.keep`."""
+        self.whole.keep(f"{self.name}/{name}", saved, began)
 
 
 class _Reporter:
     """Adds rows of one method to a record; `seconds` are those since its last row."""
 
-    def __init__(self, record: Record, about: HistoryRow) -> None:
+    def __init__(self, record: Record, tags: HistoryRow) -> None:
         self._record = record
-        self._about = about
+        self._tags = tags
         self._began = time.perf_counter()
 
     def __call__(self, **row: Any) -> None:
         now = time.perf_counter()
-        self._record.add({**self._about, **row, "seconds": row.get("seconds", now - self._began)})
+        self._record.add({**self._tags, **row, "seconds": row.get("seconds", now - self._began)})
         self._began = now

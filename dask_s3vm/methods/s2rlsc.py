@@ -127,7 +127,7 @@ class LabelSearch:
         self,
         record: Record,
         name: str,
-        about: HistoryRow,
+        tags: HistoryRow,
         problem: int,
         window: Window,
         settings: SearchSettings,
@@ -142,7 +142,7 @@ class LabelSearch:
             fixed = self._factor.T @ rows.moments[:, problem]
         task = Task(fixed, window, rows.total)
         search = self._search(task, settings, problem, start)
-        found = record.run(f"{name}/search", search, about)
+        found = record.run(f"{name}/search", search, tags)
         w, value = self._solve(found.bits, problem)
         return LabeledSolution(
             w, value, "converged", found.bits, self.sharded, n_iter=found.n_iter, seed=found.seed

@@ -29,7 +29,7 @@ def records_of(record: Record, name: str, n_problems: int) -> Iterator[list[Reco
     """
     if isinstance(record, RecordPart):
         with records_of(record.whole, f"{record.name}/{name}", n_problems) as parts:
-            yield [RecordPart(part, record.name, record.about) for part in parts]
+            yield [RecordPart(part, record.name, record.tags) for part in parts]
         return
     several = _Several(record, name, n_problems)
     yield list(several.records)
@@ -78,8 +78,8 @@ class _ProblemRecord(Record):
     """
 
     def __init__(self, several: _Several, history: list[HistoryRow]) -> None:
+        super().__init__(checkpoint=several.whole.checkpoint)
         self._several = several
-        self.checkpoint = several.whole.checkpoint
         self.history = history
         self.kept = list(history)
 
@@ -94,13 +94,13 @@ class _ProblemRecord(Record):
             self.history.append(row)
             self._several.whole.announce(row)
 
-    def ended(self, about: HistoryRow) -> None:
+    def ended(self, tags: HistoryRow) -> None:
         """See `Record.ended`."""
-        self._several.whole.ended(about)
+        self._several.whole.ended(tags)
 
-    def tell(self, about: HistoryRow, what: str, done: float | None = None) -> None:
-        """See `Record.tell`."""
-        self._several.whole.tell(about, what, done)
+    def report_progress(self, tags: HistoryRow, what: str, done: float | None = None) -> None:
+        """See `Record.report_progress`."""
+        self._several.whole.report_progress(tags, what, done)
 
     def keep(self, name: str, saved: Saved, began: float | None = None) -> None:
         """See `Record.keep`; the rows up to now belong to the state."""

@@ -234,7 +234,7 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
         return replace(state, rows=None)
 
     def progress(self, state: SelfTrainingState) -> tuple[str, float | None]:
-        """Number of the stage; how many there will be, nobody knows."""
+        """Number of the stage; the total is unknown."""
         return f"stage {state.stage + 1}", None
 
     def _keep_from(self, extremes: Extremes, n_unlabeled: int) -> float:

@@ -6,9 +6,9 @@ level, retraining and switching of label pairs alternate until nothing switches.
 objective at the same w, retraining lowers it at the same labels: it ends after finitely many steps.
 One outer iteration is one turn: retraining, then a switch.
 
-Pairs keep the number of positive labels. An estimated ratio is not known to the row: at the end,
-unless balance is "paper", rows on the wrong side of the plane get the label of their side, while
-the number of positive labels stays within `BinaryTask.label_window` (a release).
+Pairs keep the number of positive labels. An estimated ratio is not exact to a single row: at the
+end, unless balance is "paper", rows on the wrong side of the plane get the label of their side,
+while the number of positive labels stays within `BinaryTask.label_window` (a release).
 
 All levels but the last are solved very loosely: a sixth of the CG steps of exact levels. Either way
 ends in one of many local minima, and neither in the better one as a rule: over four draws of labels
@@ -131,7 +131,7 @@ class LabelAlternation:
         return replace(state, point=found.point, termination=found.termination)
 
     def turn(self, state: TurnState, to_tol: bool) -> TurnState:
-        """Retrain, then switch; when labels rest, the gap shrinks if it is `to_tol` that counts.
+        """Retrain, then switch; if no label changed, tighten the gap (only with `to_tol`).
 
         At the very end labels are released within the window. A release, too, lowers the objective.
         """
@@ -310,11 +310,11 @@ class TSVMTraining(Method[TSVMState, BinarySolution]):
 def train_tsvm(
     record: Record,
     name: str,
-    about: HistoryRow,
+    tags: HistoryRow,
     engine: Engine,
     task: BinaryTask,
     parameters: TSVMParameters,
     start: Start,
 ) -> BinarySolution:
     """Train one binary problem; see `l2svm.train_l2svm` for the first arguments."""
-    return record.run(name, TSVMTraining(engine, task, parameters, start), about)
+    return record.run(name, TSVMTraining(engine, task, parameters, start), tags)

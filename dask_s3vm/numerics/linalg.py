@@ -133,7 +133,7 @@ def step_along(
 
 
 @kernel
-def turn(p: np.ndarray, r: np.ndarray, inverse: np.ndarray, beta: float) -> None:
+def update_direction(p: np.ndarray, r: np.ndarray, inverse: np.ndarray, beta: float) -> None:
     """Set p to inverse * r + beta p."""
     for j in range(p.size):
         p[j] = inverse[j] * r[j] + beta * p[j]

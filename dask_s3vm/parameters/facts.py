@@ -18,7 +18,7 @@ COLUMNS = {
     "iteration": "number of the step",
     "restart": "number of the start",
     "stage": "number of the stage",
-    "level": "weight of the unlabeled rows",
+    "level": "weight of the unlabeled rows at the present level",
     "lam_unlabeled": "weight of the unlabeled rows",
     "temperature": "weight of the entropy",
     "objective": "objective",

@@ -50,40 +50,40 @@ T = TypeVar("T", bound=type)
 
 
 def parameter(
-    kind: str, about: str, constraints: list[Any], *, default: Any, kw_only: bool = True
+    kind: str, description: str, constraints: list[Any], *, default: Any, kw_only: bool = True
 ) -> Any:
     """Declare a parameter of an estimator.
 
     Parameters
     ----------
     kind : its type in words, without the default.
-    about : its description.
+    description : what it means.
     constraints : what values it may have: `Between`, `OneOf`, or a constraint of scikit-learn's
         `_parameter_constraints` that is a type, None or a word such as "boolean".
     default : its default.
     kw_only : whether it must be given by name.
     """
-    facts = {"kind": kind, "about": about, "constraints": constraints}
+    facts = {"kind": kind, "description": description, "constraints": constraints}
     return field(default=default, kw_only=kw_only, metadata=facts)
 
 
 def redeclared(
-    base: Any, name: str, *, default: Any, about: str | None = None, kw_only: bool = True
+    base: Any, name: str, *, default: Any, description: str | None = None, kw_only: bool = True
 ) -> Any:
     """Declare a parameter as `base` does, but for its default, and its description if given."""
     facts = base.__dataclass_fields__[name].metadata
     return parameter(
         facts["kind"],
-        about or facts["about"],
+        description or facts["description"],
         facts["constraints"],
         default=default,
         kw_only=kw_only,
     )
 
 
-def fitted(kind: str, about: str, *, init: Literal[False] = False) -> Any:
+def fitted(kind: str, description: str, *, init: Literal[False] = False) -> Any:
     """Declare an attribute that a fit sets: its type in words, and its description."""
-    return field(init=init, metadata={"kind": kind, "about": about})
+    return field(init=init, metadata={"kind": kind, "description": description})
 
 
 @dataclass_transform(
@@ -193,8 +193,8 @@ def _section(title: str, described: "list[Field[Any]]") -> str:
     for one in described:
         kind = one.metadata["kind"]
         lines.append(f"{one.name} : {kind}{_default(one) if one.init else ''}")
-        about = textwrap.fill(one.metadata["about"], _WIDTH, break_on_hyphens=False)
-        lines.append(textwrap.indent(about, "    "))
+        text = textwrap.fill(one.metadata["description"], _WIDTH, break_on_hyphens=False)
+        lines.append(textwrap.indent(text, "    "))
     return "\n".join(lines)
 
 

@@ -176,8 +176,8 @@ class STARParameters(
     kernel: Any = redeclared(
         KernelParameters,
         "kernel",
-        about=f"{KERNEL_CHOICES} In shards, kernels other than the linear one are computed with "
-        "landmark rows; otherwise they are exact.",
+        description=f"{KERNEL_CHOICES} In shards, kernels other than the linear one are computed "
+        "with landmark rows; otherwise they are exact.",
         default="linear",
     )
     tol: float = parameter(

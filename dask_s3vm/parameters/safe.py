@@ -1,4 +1,4 @@
-"""What is safe to set: the guard of semi-supervised estimators, and the estimator that chooses."""
+"""Parameters of the guard of semi-supervised estimators, and of the estimator that chooses."""
 
 from typing import Any
 

@@ -121,9 +121,9 @@ class BlendParameters:
         "that the method finds, which `objective_` is of. Outputs of both are 1 at their margins: "
         "with few labels among many columns the supervised outputs are small, and the method "
         "decides; where they are large, it must be sure to change a prediction. 0: the method "
-        "alone. None: the less empty the place of the method's boundary, beside that of the "
-        "supervised SVM, the more, and at least so much that no labeled row which the latter has "
-        "right goes wrong; see "
+        "alone. None: chosen from the rows. It is larger where the boundary of the method crosses "
+        "denser regions than that of the supervised SVM, and large enough that every labeled row "
+        "which the supervised SVM classifies correctly stays correct; see "
         '`supervised_part_`. With balance="paper" None is 0.',
         [SHARE, None],
         default=None,
@@ -178,7 +178,7 @@ class SupervisedLabelParameters(LabelParameters):
     unlabeled: float | str | None = redeclared(
         LabelParameters,
         "unlabeled",
-        about="Mark of rows without a label, which are left out; None if there is no mark. "
+        description="Mark of rows without a label, which are left out; None if there is no mark. "
         '"auto": -1 among whole numbers, NaN among numbers that have it, "" (None, NA, NaN) among '
         "strings. If y has the values -1 and +1 only, these are taken as the two classes; -1, 0 "
         "and +1 are refused if 0 is more frequent than -1, because it may be the mark.",
@@ -364,9 +364,9 @@ class LeastSquaresKernel(KernelParameters):
     kernel: str | Callable[..., float] = redeclared(
         KernelParameters,
         "kernel",
-        about=f"{KERNEL_CHOICES} Kernels other than the linear one are computed with landmark "
-        "rows, and so is the linear one if X has more than 4,096 columns and more than 4,096 rows; "
-        "otherwise it is exact.",
+        description=f"{KERNEL_CHOICES} Kernels other than the linear one are computed with "
+        "landmark rows, and so is the linear one if X has more than 4,096 columns and more than "
+        "4,096 rows; otherwise it is exact.",
         default="linear",
     )
 
@@ -382,7 +382,7 @@ class ReportParameters:
         default=None,
     )
     verbose: bool = parameter(
-        "bool", "Show a line of progress on standard error.", ["verbose"], default=False
+        "bool", "Show a progress line on standard error.", ["verbose"], default=False
     )
 
 

@@ -11,9 +11,18 @@ For the l2-SVM, loss_i = c_i/2 max(0, 1 - y_i o_i)^2, J = {i : y_i o_i < 1} and 
 is a last component of w, for a constant column that no row stores; it is regularized like the
 others.
 
-Row state in a shard: `target` (y), `cost` (c), and two slots of `outputs`, `active` rows and
-`weight` (h), so that a trial point can be evaluated while the current one is kept. Rows of cost 0
-are skipped.
+Row state in a shard, under the names that operations declare, and its arrays in `shard.state`:
+
+    targets    target        y; labels that a method finds are written here, too
+    labels                   (no array of its own: bits from which `target` is restored)
+    costs      cost          c
+    slot0,     outputs0,     o, active rows, their number, and h at a point; two slots, so that a
+    slot1      active0,      trial point can be evaluated while the current one is kept
+               n_active0,
+               curvature0
+    outputs    outputs       o of all rows, for order statistics
+
+Rows of cost 0 are skipped, and their outputs in a slot are not set.
 """
 
 from collections.abc import Callable
@@ -56,6 +65,8 @@ class QuadraticProblem:
     def evaluate(self, w: np.ndarray, beside: Point | None = None) -> Point:
         """Value, gradient and active rows at w; `beside` is a point whose slot must be kept.
 
+        Without `beside`, slot 0 is overwritten: points that lived there must not be used again.
+
         Costs: 1 round, 1 pass over the rows; d + 1 numbers to and from each group.
         """
         slot = 0 if beside is None else 1 - beside.slot
@@ -64,7 +75,9 @@ class QuadraticProblem:
         return Point(w, value, gradient, n_active, slot)
 
     def restored(self, point: Point) -> Point:
-        """Return a point that was read back, which the shards then know; what is known stays.
+        """Evaluate a restored point again, so that the shards hold its outputs.
+
+        Value and gradient stay as they were read back.
 
         Costs: as `evaluate`.
         """
@@ -214,7 +227,7 @@ def _rows_of_hessian(shard: Shard, slot: int) -> tuple[Any, np.ndarray, np.ndarr
     state = shard.state
     packed = state.get(f"packed{slot}")
     if packed is None:
-        weight = state[f"weight{slot}"]
+        weight = state[f"curvature{slot}"]
         packed = packed_rows(shard.rows, active_rows(shard, slot), weight, shard.may_copy)
         state[f"packed{slot}"] = packed
     return packed
@@ -234,7 +247,7 @@ def slot_arrays(shard: Shard, slot: int) -> tuple[np.ndarray, np.ndarray]:
 def fill_slot(shard: Shard, slot: int, n_active: int, weight: np.ndarray) -> None:
     """Store the result of an evaluation: the number of active rows, and h by row number."""
     shard.state[f"n_active{slot}"] = n_active
-    shard.state[f"weight{slot}"] = weight
+    shard.state[f"curvature{slot}"] = weight
 
 
 def active_rows(shard: Shard, slot: int) -> np.ndarray:

@@ -233,7 +233,7 @@ def near_rows(
         chosen[rows[up_to(shard, values, rows, last)]] = True
     near = np.flatnonzero(chosen).astype(np.uint32)
     state = shard.state
-    numbers = near.astype(np.int64) + shard.start
+    numbers = near.astype(np.int64) + shard.first_row
     return numbers, state["score"][near], state[f"share{slot}"][near], copied_rows(shard.rows, near)
 
 
@@ -247,7 +247,7 @@ def _shares(shard: Shard, vertex: Vertex, score: np.ndarray) -> np.ndarray:
     rows = unlabeled_rows(shard)
     share = np.zeros(shard.n_rows)
     share[rows[up_to(shard, score[rows], rows, vertex.last)]] = 1.0
-    place = vertex.last.row - shard.start
+    place = vertex.last.row - shard.first_row
     if 0 <= place < shard.n_rows:
         share[place] = vertex.share
     _edit(shard, share, vertex.edits)
@@ -256,8 +256,8 @@ def _shares(shard: Shard, vertex: Vertex, score: np.ndarray) -> np.ndarray:
 
 def _edit(shard: Shard, share: np.ndarray, edits: dict[int, float]) -> None:
     for number, entry in edits.items():
-        if 0 <= number - shard.start < shard.n_rows:
-            share[number - shard.start] = entry
+        if 0 <= number - shard.first_row < shard.n_rows:
+            share[number - shard.first_row] = entry
 
 
 # Local search around a vertex: moves between pairs of entries ---------------------------------

@@ -144,7 +144,7 @@ def draw_starts(shard: Shard, seeds: list[int], share: float) -> np.ndarray:
     every = np.empty(shard.n_rows, dtype=np.int8)
     labels = np.empty((len(seeds), len(rows)), dtype=np.int8)
     for place, seed in enumerate(seeds):
-        draw_labels(np.uint64(seed), shard.start, share, every)
+        draw_labels(np.uint64(seed), shard.first_row, share, every)
         labels[place] = every[rows]
     shard.state["labels"] = labels
     shard.state["trial"] = labels.copy()

@@ -72,6 +72,6 @@ def drawn_rows(shard: Shard, labeled: float, unlabeled: float) -> tuple[Any, ...
     assert shard.codes is not None, "labels are needed to tell the rows apart"
     weights = np.ones(shard.n_rows) if shard.weights is None else shard.weights
     share = np.where(shard.codes < 0, unlabeled, labeled)
-    chosen = np.flatnonzero((draw_rows(shard.start, shard.n_rows) < share) & (weights > 0))
+    chosen = np.flatnonzero((draw_rows(shard.first_row, shard.n_rows) < share) & (weights > 0))
     rows = copied_rows(shard.rows, chosen.astype(np.uint32))
-    return shard.start + chosen, rows, shard.codes[chosen], weights[chosen]
+    return shard.first_row + chosen, rows, shard.codes[chosen], weights[chosen]

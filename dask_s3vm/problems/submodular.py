@@ -188,7 +188,7 @@ def items_of(shard: Shard) -> tuple[Rows, np.ndarray, np.ndarray]:
     """(distinct unlabeled rows, item and global number of each unlabeled row)."""
     free = unlabeled_rows(shard)
     first, item = _items(shard, free)
-    numbers = free.astype(np.int64) + shard.start
+    numbers = free.astype(np.int64) + shard.first_row
     return copied_rows(shard.rows, free[first]), item, numbers
 
 
@@ -232,10 +232,12 @@ def falling_gains(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(minus the gain in S without Q5, row numbers) of the unlabeled rows outside the set."""
     own = picks[
-        np.searchsorted(picks, shard.start) : np.searchsorted(picks, shard.start + shard.n_rows)
+        np.searchsorted(picks, shard.first_row) : np.searchsorted(
+            picks, shard.first_row + shard.n_rows
+        )
     ]
     left = shard.unlabeled.copy()
-    left[own - shard.start] = False
+    left[own - shard.first_row] = False
     rows = np.flatnonzero(left).astype(np.uint32)
     square, along = lengths(shard, rows, mean)
     score = np.empty(len(rows))

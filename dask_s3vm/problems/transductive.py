@@ -98,7 +98,8 @@ class TransductiveProblem(SemiSupervisedProblem):
     def at_cost(self, point: Point, labeled: LabeledPart, cost: float) -> Point:
         """Return the point for c_u = `cost`: what the labeled part leaves is linear in c_u.
 
-        Costs: nothing. Call `set_unlabeled_cost` before any other use of the new point.
+        `unlabeled_cost` must not be 0. Costs: nothing. Call `set_unlabeled_cost` before any other
+        use of the new point.
         """
         growth = cost / self.unlabeled_cost
         value = labeled.loss + 0.5 * self.lam * float(np.add.reduce(point.w * point.w))
@@ -167,7 +168,7 @@ class TransductiveProblem(SemiSupervisedProblem):
         """
         slot = point.slot
         n_positive, down, up = self.engine.sum(count_sides, slot)
-        # those of either side cancel: beyond that, the bounds decide
+        # relabeling all of them gives this many positive labels
         excess = n_positive + up - down
         down = max(down - max(fewest - excess, 0), 0)
         up = max(up - max(excess - most, 0), 0)
@@ -217,8 +218,8 @@ def set_costs(shard: Shard, costs: np.ndarray) -> None:
     state = shard.state
     state["cost"] = row_costs(shard, costs)
     for slot in (0, 1):  # h of an active row is its cost
-        if f"weight{slot}" in state:
-            state[f"weight{slot}"] = state["cost"]
+        if f"curvature{slot}" in state:
+            state[f"curvature{slot}"] = state["cost"]
     drop_packed(shard)
 
 
@@ -265,7 +266,7 @@ def falling_outputs(shard: Shard) -> tuple[np.ndarray, np.ndarray]:
 def label_top(shard: Shard, threshold: Ranked) -> np.ndarray:
     """Label unlabeled rows +1 up to a position in the order of falling outputs, -1 behind it.
 
-    Returns the labels as bits.
+    Returns the labels as bits; the caller must have the engine remember them.
     """
     values, rows = falling_outputs(shard)
     top = up_to(shard, values, rows, threshold)
@@ -276,7 +277,7 @@ def label_top(shard: Shard, threshold: Ranked) -> np.ndarray:
 
 @operation(reads=["targets"])
 def label_by_side(shard: Shard, w: np.ndarray, bias: float) -> np.ndarray:
-    """Label unlabeled rows by the sign of their output at w; returns the labels as bits."""
+    """Label unlabeled rows by the sign of their output at w; returns as `label_top`."""
     rows = np.flatnonzero(shard.unlabeled)
     shard.state["target"][rows] = np.where(outputs_at(shard, w, bias)[rows] > 0, 1, -1)
     return label_bits(shard)

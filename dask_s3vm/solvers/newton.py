@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dask_s3vm.numerics.linalg import dot, norm, step_along, turn
+from dask_s3vm.numerics.linalg import dot, norm, step_along, update_direction
 from dask_s3vm.solvers.problem import NewtonProblem, Point
 
 #: A full step is kept as it is when the slope at its end is this small part of that at its start.
@@ -190,7 +190,7 @@ def _newton_step(
         max_cg,
         scale,
     )
-    # 2 the full step, looked at: one pass, and the next gradient if it is kept
+    # 2 evaluate the full step: one pass, and the next gradient if it is kept
     moved = problem.evaluate(point.w + solve.x, beside=point)
     # 3 line search, over outputs only
     at_0, at_1 = dot(point.gradient, solve.x), dot(moved.gradient, solve.x)
@@ -277,7 +277,7 @@ def conjugate_gradients(
         previous = rz
         square, rz = step_along(x, r, p, product_p, inverse, rz / curvature)
         residual = math.sqrt(square)
-        turn(p, r, inverse, rz / previous)
+        update_direction(p, r, inverse, rz / previous)
     return CGResult(x, n_steps, residual)
 
 

@@ -2,7 +2,7 @@
 
 w      weights, (d + 1,): features in internal order, then the bias
 o      outputs, o_i = w.x_i (+ bias), one per row; kept in the shards
-y      labels inside the package: +1, -1, and 0 or cost 0 where there is none
+y      labels inside the package: +1 and -1; rows without a label must have cost 0
 c      cost of a row's loss
 lam    weight of the regularizer; lam_u, r, T: see the methods that use them
 J      active rows: those with y_i o_i < 1

@@ -1,6 +1,7 @@
 """Solves that share rounds have the bits that they have alone."""
 
 import threading
+from functools import partial
 
 import dask
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dask_s3vm.engine import lanes
+from dask_s3vm.engine import lanes, operations
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.engine.lanes import run_together
 from dask_s3vm.engine.operations import operation
@@ -79,6 +80,49 @@ def test_rows_lost_at_any_round_are_restored_for_every_lane(rows, alone, losses)
         engine = cluster.engine(at)
         assert run_together(engine, works_of(chosen)) == alone[:4], at
         assert engine.losses == 1
+
+
+@operation(sets="total")
+def set_total(shard):
+    shard.state["total"] = 0.0
+
+
+@operation(changes="total")
+def add_to_total(shard, values):
+    shard.state["total"] += values.sum()
+
+
+@operation(reads=["total"])
+def take_total(shard):
+    return shard.state["total"]
+
+
+@operation(sets="total")
+def put_total(shard, copies):
+    shard.state["total"] = copies[shard.number]
+
+
+def test_long_recipes_of_lanes_become_copies(rows, losses, monkeypatch):
+    """What the client holds for a recovery is bounded, and a recovery from copies is right."""
+    monkeypatch.setattr(operations, "MOST_BYTES", 100)
+    monkeypatch.setattr(operations, "_copies", {"total": (take_total, put_total)})
+    cluster = losses(*rows)
+
+    def work(value, engine):
+        engine.each(set_total)
+        for _ in range(20):
+            engine.each(add_to_total, np.full(5, value))  # 40 bytes
+            held = [recipe.nbytes for recipe in engine._engine._recipes._by_name.values()]
+            assert max(held) <= 100 + 40
+        return engine.each(take_total)
+
+    works = [partial(work, value) for value in (1.0, 2.0, 3.0)]
+    cluster.engine()
+    wanted = run_together(cluster.engine(), works)
+    n_calls = cluster.calls
+    assert [set(one) for one in wanted] == [{100.0}, {200.0}, {300.0}]
+    for at in range(2, n_calls + 1, 5):
+        assert run_together(cluster.engine(at), works) == wanted, at
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])

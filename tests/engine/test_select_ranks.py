@@ -32,7 +32,7 @@ def all_values(shard):
 
 def every(shard, step):
     """The rows whose global number is a multiple of `step`."""
-    rows = np.flatnonzero((shard.start + np.arange(shard.n_rows)) % step == 0)
+    rows = np.flatnonzero((shard.first_row + np.arange(shard.n_rows)) % step == 0)
     return shard.state["values"][rows], rows
 
 

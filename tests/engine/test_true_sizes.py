@@ -64,7 +64,7 @@ def test_a_shard_weighs_its_packed_rows_too():
 
 def test_an_array_under_two_names_weighs_once():
     shard = shard_of(sp.csr_array(DENSE))
-    shard.state["cost"] = shard.state["weight0"] = shard.state["weight1"] = np.ones(500)
+    shard.state["cost"] = shard.state["curvature0"] = shard.state["curvature1"] = np.ones(500)
     assert sizeof(shard) == pytest.approx(len(pickle.dumps(shard, 5)), rel=0.01)
 
 

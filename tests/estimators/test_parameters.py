@@ -108,7 +108,12 @@ def documented(kind, section):
 def facts(kind, parameter):
     constraints = kind._parameter_constraints[parameter.name]
     constraints = sorted(str(make_constraint(one)) for one in constraints)
-    return parameter.default, constraints, parameter.metadata["kind"], parameter.metadata["about"]
+    return (
+        parameter.default,
+        constraints,
+        parameter.metadata["kind"],
+        parameter.metadata["description"],
+    )
 
 
 def test_all_estimators_are_found():

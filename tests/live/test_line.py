@@ -201,7 +201,7 @@ def rows():
 
 @pytest.fixture
 def told(monkeypatch):
-    """What records tell the line of progress: (what rows are about, words, part done)."""
+    """What records tell the progress line: (what rows are about, words, part done)."""
     told, at = [], Progress.at
 
     def listen(self, *where):

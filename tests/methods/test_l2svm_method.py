@@ -17,9 +17,9 @@ def train(engine, costs, lam, record=None, positive=1, w=None, seed=None, tol=1e
     """One binary problem, from weights or a seed."""
     record = Record() if record is None else record
     start = Start(np.zeros(engine.layout.n_features + 1) if w is None else w, seed)
-    name, about = f"class {positive}, lam {lam}", {"class": positive, "lam": lam}
+    name, tags = f"class {positive}, lam {lam}", {"class": positive, "lam": lam}
     return train_l2svm(
-        record, name, about, engine, BinaryTask(positive, costs), start,
+        record, name, tags, engine, BinaryTask(positive, costs), start,
         lam=lam, fit_intercept=True, tol=tol, max_iter=100,
     )  # fmt: skip
 

@@ -29,8 +29,8 @@ def train(engine, record, positive=1, start=None, **more):
         "gtol": 1e-9, "max_iter": 500,
     }  # fmt: skip
     place = Start(np.zeros(engine.layout.n_features + 1) if start is None else start)
-    name, about = f"class {positive}", {"class": positive}
-    return train_qn(record, name, about, engine, task, QNParameters(**(wanted | more)), place)
+    name, tags = f"class {positive}", {"class": positive}
+    return train_qn(record, name, tags, engine, task, QNParameters(**(wanted | more)), place)
 
 
 def trained_bits(engine):

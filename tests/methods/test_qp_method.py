@@ -153,10 +153,10 @@ def found_bits(engine, y, n_classes):
             else:
                 parameters = SQPParameters(pick="fewer", sharded=kind == "greedi", **stops)
                 search = GreedySearch(engine, task, 0.3, parameters, 1 << 30)
-            name, about = f"{kind}, class {task.positive}", {"class": task.positive}
-            one = record.run(f"{name}/labels", search, about)
+            name, tags = f"{kind}, class {task.positive}", {"class": task.positive}
+            one = record.run(f"{name}/labels", search, tags)
             found.append(one)
-            trained = train_on_found(record, name, about, engine, task, parameters, one, 0.3)
+            trained = train_on_found(record, name, tags, engine, task, parameters, one, 0.3)
             bits = b"".join(part.tobytes() for part in one.bits)
             numbers += [bits, one.objective, one.direction.tobytes(), trained.w.tobytes()]
         numbers.append(classes_of_rows(engine, tasks, found).tolist())

@@ -88,9 +88,9 @@ def test_rows_before_an_interruption_are_put_in_order_too():
 def test_progress_is_told_before_each_step():
     told = []
     record = Record(progress=lambda *where: told.append(where))
-    about = {"class": 1}
-    record.run("walk", Walk(2), about)
-    assert told == [(about, "first step", None), (about, "step 1", 0.0), (about, "step 2", 0.5)]
+    tags = {"class": 1}
+    record.run("walk", Walk(2), tags)
+    assert told == [(tags, "first step", None), (tags, "step 1", 0.0), (tags, "step 2", 0.5)]
 
 
 def test_what_has_no_words_is_not_told():

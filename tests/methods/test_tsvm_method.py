@@ -42,8 +42,8 @@ def task_of(y, ratio=0.5, positive=1, interval=None):
 
 def train_on(engine, record, task, **more):
     start = Start(np.zeros(engine.layout.n_features + 1))
-    name, about = f"class {task.positive}", {"class": task.positive}
-    return train_tsvm(record, name, about, engine, task, parameters_of(**more), start)
+    name, tags = f"class {task.positive}", {"class": task.positive}
+    return train_tsvm(record, name, tags, engine, task, parameters_of(**more), start)
 
 
 def train(X, y, ratio=0.5, **more):

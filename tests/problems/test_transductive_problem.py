@@ -44,7 +44,7 @@ def problem_with_outputs(outputs, codes, labels=None, weights=None):
 
 def write_labels(shard, labels):
     free = shard.unlabeled
-    shard.state["target"][free] = labels[shard.start : shard.start + shard.n_rows][free]
+    shard.state["target"][free] = labels[shard.first_row : shard.first_row + shard.n_rows][free]
 
 
 def labels_of(problem):
