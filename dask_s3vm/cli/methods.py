@@ -72,10 +72,7 @@ class MethodOption(Option):
 
     def is_shown(self, chosen: Mapping[str, str]) -> bool:
         """Whether `--help` shows it."""
-        method = chosen.get("method")
-        if method in METHODS:
-            return method in self.fields
-        return 2 * len(self.fields) > len(METHODS)
+        return chosen.get("method", DEFAULT_METHOD) in self.fields
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return the columns of `--help`: of the method given, the default method, or all."""
@@ -87,11 +84,18 @@ class MethodOption(Option):
         return super().get_help_record(ctx)
 
     def _words(self, methods: list[str], is_named: bool) -> tuple[str, str | None]:
-        """First sentence of the description and the default, of the first of some methods."""
+        """First sentence of the description and the default, of the first of some methods.
+
+        The default None is told by the description, after "None:".
+        """
         field = self.fields[methods[0]]
-        sentence = re.split(r"(?<=\.)\s(?=[A-Z\"])", field.metadata["description"])[0].rstrip(".")
+        text = field.metadata["description"]
+        sentence = re.split(r"(?<=\.)\s(?=[A-Z0-9\"(])", text)[0].rstrip(".")
         owners = f" ({', '.join(self.fields)})" if is_named else ""
-        return f"{sentence}{owners}.", None if field.default is None else _text(field.default)
+        if field.default is not None:
+            return f"{sentence}{owners}.", _text(field.default)
+        meaning = re.search(r"None: (.+?)(?=[.;,](?:\s|$))", text)
+        return f"{sentence}{owners}.", None if meaning is None else meaning[1]
 
 
 def _kind(fields: "Mapping[str, Field[Any]]") -> Any:

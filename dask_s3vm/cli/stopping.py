@@ -27,7 +27,7 @@ from dask_s3vm.interrupts import Interrupt, Work, current
 EXIT_CODES = """\b
 Exit codes:
   0    done
-  1    failed; also: the rows do not fit into the memory of the workers
+  1    the fit failed, for example because the workers lack memory
   2    wrong usage
   65   bad input: running again will not help
   69   no scheduler or no worker can be reached
@@ -217,6 +217,8 @@ class SignalInterrupt(Interrupt):
         message = f"stopped by {signal.Signals(self.number).name}"
         if self.has_state():
             return Interrupted(f"{message}; {self.hint}", TEMPORARY)
+        if self.hint:  # a state was wanted
+            message += " before a first state was saved: there is nothing to resume"
         return Interrupted(message, 128 + self.number)
 
     def end(self) -> NoReturn:
@@ -278,7 +280,7 @@ def closing_run(checkpoint: str | None) -> contextlib.AbstractContextManager[Non
     """Turn a stop by a signal into an exit code: 75 if a state was saved, else 128 + signal."""
     return resumable(
         lambda: checkpoint is not None and _holds_state(checkpoint),
-        f"the state is in {checkpoint}: run again with --resume",
+        "" if checkpoint is None else f"the state is in {checkpoint}: run again with --resume",
     )
 
 

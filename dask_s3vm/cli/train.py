@@ -93,7 +93,7 @@ def train(ctx: click.Context, **chosen: Any) -> None:
 
     Labels are in DATA, in a column of a table (--label) or in a file of their own (--labels). Rows
     without a label are used too. SIGTERM and SIGINT stop the run: with --checkpoint its state is
-    kept, and --resume goes on to the same bits.
+    kept, and a run with --resume ends with the same model, bit for bit.
 
     \b
     Examples:

@@ -72,8 +72,9 @@ def tune(ctx: click.Context, **chosen: Any) -> None:
     job.check(estimator)
     _check_checkpoint(chosen)
     with RunRecord(chosen["report"], job.config, job.say, ending_of) as record:
-        hint = f"the scores are in {chosen['checkpoint']}: run again with --resume"
-        with resumable(lambda: _holds_scores(chosen["checkpoint"]), hint), format_errors():
+        folder = chosen["checkpoint"]
+        hint = "" if folder is None else f"the scores are in {folder}: run again with --resume"
+        with resumable(lambda: _holds_scores(folder), hint), format_errors():
             result = _carry_out(job, estimator, candidates, record)
         _show(result, chosen["as_json"])
 

@@ -134,7 +134,7 @@ def _remove_unused(root: Path) -> None:
 
 @functools.cache
 def _announce() -> None:
-    logger.info("compiling kernels, first run only")
+    logger.info("compiling loops for this method and kind of rows, once")
 
 
 class _Locator(_CacheLocator):

@@ -50,7 +50,7 @@ class LabelingParameters(
 
     C_unlabeled: float | None = parameter(
         "float or None",
-        "Cost C* of an unlabeled row. None: 0.1 C l / u, with which the unlabeled rows together "
+        "Cost of an unlabeled row (C*). None: 0.1 C l / u, with which the unlabeled rows together "
         "weigh a tenth of the labeled ones. With C l / u, wrong labels that were found cost up to "
         "six points more than the supervised SVM on pixels and tables; with this, up to three.",
         [POSITIVE, None],
@@ -59,7 +59,7 @@ class LabelingParameters(
     )
     center: bool = parameter(
         "bool",
-        "Whether unlabeled rows are taken about their mean, and labeled ones about theirs, on the "
+        "Whether unlabeled rows are centered on their mean, and labeled ones on theirs, on the "
         "fly: sparse rows stay sparse. False is the paper's form, in which the mean of rows that "
         "are not negative outweighs what tells them apart.",
         ["boolean"],
@@ -204,7 +204,7 @@ class STARParameters(
     )
     min_share: float | None = parameter(
         "float or None",
-        "Least share of the unlabeled rows that a stage labels, by a larger tau. Algorithm 1 alone "
+        "Least share of the unlabeled rows that a stage labels. Algorithm 1 alone "
         "(0) begins with many stages of two rows, the more the more rows there are, and labels "
         "after these count for nothing (confidence^100 C): on 100,000 rows of text 5.8 % error, "
         "near the supervised 5.5 %, where 0.01 gives 4.0 %. None: 0 up to 10,000 unlabeled rows, "

@@ -112,15 +112,15 @@ class S2RLSCParameters(
 
     lam: float | None = parameter(  # type: ignore[assignment]
         "float or None",
-        "Weight of the regularizer: of |w|^2 against the mean loss of the labeled rows. None: what "
-        "suits the scale of the data, by the leave-one-out errors of `RLSC` on the labeled rows.",
+        "Weight of the regularizer: of |w|^2 against the mean loss of the labeled rows. None: "
+        "chosen by the leave-one-out errors of `RLSC` on the labeled rows.",
         [POSITIVE, None],
         default=None,
         kw_only=False,
     )
     balance_tol: float | None = parameter(
         "float or None",
-        "The share of positive labels stays within `positive_ratio` +- this, at all times. If no "
+        "Largest distance of the share of positive labels from the ratio during the search. If no "
         "number of rows does, the nearest one is kept. None: it stays in the interval of the "
         'ratio, or within 0.1 with balance="paper".',
         [NOT_NEGATIVE, None],

@@ -35,7 +35,7 @@ class S3VMParameters(
 
     facts = MethodFacts(
         name="s3vm",
-        title="Semi-supervised SVM, kept only where folds of the labeled rows gain by it",
+        title="Semi-supervised SVM, used only if cross-validation on the labels shows a gain",
         history=f"{TSVMParameters.facts.history}, or, where the labeled rows alone are used, per "
         "Newton step, as in `L2SVM`",
         columns=TSVMParameters.facts.columns,
@@ -48,8 +48,9 @@ class S3VMParameters(
 
     scale: str = parameter(
         '{"auto", "none"}',
-        '"auto" scales the columns to [0, 1] (sparse rows: divides them by their largest absolute '
-        "value) where their ranges differ by a factor of 100 or more, with one more pass over X; "
+        'Whether to scale the columns. "auto" scales them to [0, 1] (sparse rows: divides them by '
+        "their largest absolute value) where their ranges differ by a factor of 100 or more, with "
+        "one more pass over X; "
         '`coef_` is over the columns as they are. "none" uses them as they are, and warns.',
         [OneOf(("auto", "none"))],
         default="none",

@@ -31,9 +31,8 @@ class SafetyParameters(GuardAttributes):
 
     safe: bool = parameter(
         "bool",
-        "Whether to keep the semi-supervised model only where folds of the labeled rows and the "
-        "share of positive predictions do not speak against it, and the supervised model of the "
-        "same parameters otherwise; see `decision_`. Costs: fits on folds, each with all labeled "
+        "Whether to return the supervised model instead if cross-validation on the labeled rows "
+        "shows no gain; see `decision_`. Costs: fits on folds, each with all labeled "
         "rows and up to 10,000 unlabeled ones.",
         ["boolean"],
         default=False,

@@ -62,7 +62,7 @@ class CostParameters:
 
     C: float = parameter(
         "float",
-        "Cost of a labeled row, against |w|^2 / 2; `C_to_lam` converts it to the `lam` of other "
+        "Cost of a labeled row, against |w|^2 / 2. `C_to_lam` converts it to the `lam` of other "
         "estimators.",
         [POSITIVE],
         default=1.0,
@@ -76,9 +76,9 @@ class RatioParameters:
 
     positive_ratio: float | str | dict[Any, float] = parameter(
         'float, dict, "auto", "labels" or "shift"',
-        "Share of the second class in sorted order, `classes_[1]`, among the unlabeled rows, or a "
-        "dict with the share of each class; "
-        'matters more than any other parameter. "auto": estimated from the labels and the outputs '
+        "Share of the positive class, the last one in sorted order, among the unlabeled rows, or "
+        "the share of each class (a dict). It matters more than any other parameter. "
+        '"auto": estimated from the labels and the outputs '
         "of supervised models, for labels drawn at random; the error is a quarter less than that "
         'of "labels", the share of the labeled rows, at 100 labels. "shift": estimated from the '
         "outputs alone, for labels that were not drawn at random, such as ten of each class.",
@@ -87,9 +87,10 @@ class RatioParameters:
     )
     balance: str = parameter(
         '{"predictions", "paper"}',
-        '"predictions": of what a method finds on its way, only models count whose share of '
-        "positive predictions among the unlabeled rows lies in `positive_ratio_interval_`, or is "
-        "nearest to it, and the bias is moved to the nearest end of the interval if need be. "
+        "How the share of positive predictions among the unlabeled rows is made to agree with "
+        'the ratio. "predictions": of the models that a method finds on its way, only those whose '
+        "share lies in `positive_ratio_interval_`, or nearest to it, are considered. The bias is "
+        "then moved to the nearest end of the interval if the share lies outside. "
         '"paper": as published, where only labels in training, or the mean output, obey the ratio; '
         "with rare positives the lowest objective may then be that of a model that predicts none.",
         [OneOf(("predictions", "paper"))],
@@ -116,15 +117,16 @@ class BlendParameters:
 
     supervised_part: float | None = parameter(
         "float or None",
-        "Part a of the supervised SVM in the model. Its weights are a times those of `L2SVM` on "
-        "the labeled rows, with the same `lam` (0.001 if there is none), plus 1 - a times those "
-        "that the method finds, which `objective_` is of. Outputs of both are 1 at their margins: "
-        "with few labels among many columns the supervised outputs are small, and the method "
-        "decides; where they are large, it must be sure to change a prediction. 0: the method "
-        "alone. None: chosen from the rows. It is larger where the boundary of the method crosses "
-        "denser regions than that of the supervised SVM, and large enough that every labeled row "
-        "which the supervised SVM classifies correctly stays correct; see "
-        '`supervised_part_`. With balance="paper" None is 0.',
+        "Share of the supervised SVM that is mixed into the model, from 0 to 1. The weights are "
+        "this share a times those of `L2SVM` on the labeled rows, with the same `lam` (0.001 if "
+        "there is none), plus 1 - a times those that the method finds, to which `objective_` "
+        "refers. Outputs of both are 1 at their margins: with few labels among many columns the "
+        "supervised outputs are small, and the method decides; where they are large, it must be "
+        "sure to change a prediction. 0: the method alone. None: chosen from the rows. It is "
+        "larger where the boundary of the method crosses denser regions than that of the "
+        "supervised SVM, and large enough that every labeled row which the supervised SVM "
+        'classifies correctly stays correct; see `supervised_part_`. With balance="paper" None '
+        "is 0.",
         [SHARE, None],
         default=None,
     )
@@ -192,7 +194,7 @@ class ClassWeightParameters:
 
     class_weight: dict[Any, float] | str | None = parameter(
         'dict, "balanced" or None',
-        "Weights of the classes, on labeled rows.",
+        "Weights of the classes, on labeled rows. None: all 1.",
         [dict, str, None],
         default=None,
     )
@@ -204,10 +206,11 @@ class ProbabilityParameters:
 
     probability: bool = parameter(
         "bool",
-        "Whether to have `predict_proba`. Models of five folds of the labeled rows are trained "
-        "too, each with up to 10,000 unlabeled rows, and a sigmoid is fitted to the outputs of the "
-        "rows that they have not seen (Platt), moved to `positive_ratio_` where there is one. The "
-        "likelier class need not be the one that `predict` returns.",
+        "Whether to calibrate probabilities, for `predict_proba`. Models of five folds of the "
+        "labeled rows are trained too, each with up to 10,000 unlabeled rows. A sigmoid is fitted "
+        "to the outputs of the rows that they have not seen (Platt) and moved to "
+        "`positive_ratio_` where there is one. The more probable class need not be the one that "
+        "`predict` returns.",
         ["boolean"],
         default=False,
     )
@@ -225,8 +228,8 @@ class StoppingParameters:
 
     tol: float = parameter(
         "float",
-        "Relative gap of the objective at which training stops; trainings on the way there may "
-        "stop earlier.",
+        "Relative gap of the objective at which training stops. Intermediate trainings may stop "
+        "earlier.",
         [NOT_NEGATIVE],
         default=1e-6,
     )
@@ -253,8 +256,8 @@ class ShardedParameters:
 
     sharded: bool | str = parameter(
         'bool or "auto"',
-        "Whether the search works in the shards, each on its own rows (True), or sees all rows at "
-        'once (False). "auto": depends on the size of the data; see above.',
+        "Whether the search works in shards of the data, each on its own rows, or sees all rows "
+        'at once. "auto": depends on the size of the data; see above.',
         ["boolean", OneOf(("auto",))],
         default="auto",
     )
@@ -279,21 +282,22 @@ class SearchParameters(ShardedParameters):
     )
     population: tuple[int, int] = parameter(
         "(int, int)",
-        "Parents and children of the (mu+nu)-EA; (1, 1) takes the rows in turn instead of at "
-        "random, which is the fastest.",
+        "Number of parents and of children in the evolutionary search, (mu+nu)-EA. (1, 1) takes "
+        "the rows in turn instead of at random, which is the fastest.",
         [tuple, list],
         default=(5, 25),
     )
     patience: int | None = parameter(
         "int or None",
-        "Stop when so many restarts in a row, by number, have not improved on the best before.",
+        "Number of restarts in a row without an improvement after which the search stops. None: "
+        "all restarts are made.",
         [COUNT, None],
         default=None,
     )
     dtype: str = parameter(
         '{"float64", "float32"}',
-        'Type of the factor. With "float32" it takes half the memory; sums, and the final model, '
-        "are float64 all the same.",
+        'Type of the numbers that the search works on. With "float32" they take half the memory; '
+        "sums, and the final model, are float64 in either case.",
         [OneOf(("float32", "float64"))],
         default="float64",
     )

@@ -107,7 +107,7 @@ class TSVMParameters(TransductiveParameters):
 
     max_switches: int | None = parameter(
         "int or None",
-        "Maximum number of label pairs switched at once; 1 is Joachims' original TSVM, None as "
+        "Maximum number of label pairs switched at once. 1 is Joachims' original TSVM. None: as "
         "many as possible.",
         [COUNT, None],
         default=None,

@@ -121,7 +121,7 @@ def run_toy(package, cache, *options, **environment):
     return done.stdout.strip(), done.stderr.splitlines()
 
 
-COMPILING = "compiling kernels, first run only"
+COMPILING = "compiling loops for this method and kind of rows, once"
 
 
 def test_a_changed_helper_is_compiled_and_nothing_is_written_beside_the_code(toy_package, tmp_path):
