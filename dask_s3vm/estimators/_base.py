@@ -1,7 +1,17 @@
 """What all classifiers do alike: take rows in, train each binary problem, keep what was found.
 
-`fit` is `fit_path` with one model. An estimator says how one binary problem is solved (`_solve`, or
-`_solver` where problems share work), and what it keeps beside what all of them have.
+The calls of a fit, and who overrides them:
+
+    fit                        is fit_path with one model
+      _placed                  rows into an engine; classes, costs, ratios, record
+      _find                    `GuardedS3VM`: what the folds of the guard decide
+        _train                 `RLSC`, `S2RLSC`: what all binary problems share is computed first
+          _train_class
+            _solve             each estimator: one binary problem
+            _solver            in place of _solve, where binary problems share work
+          settled, blended     balance, and the part of the supervised SVM: see `_settled`
+        _found_labels          labels that a method has found by itself
+      _keep, _keep_labels      fitted attributes; estimators add their own
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +26,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dask_s3vm.engine.lanes import run_together
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.estimators._fit_rows import FitRows, Found, Problem, place_rows, positives_of
+from dask_s3vm.estimators._fit_rows import (
+    FitRows,
+    Found,
+    Problem,
+    last_weights,
+    place_rows,
+    positives_of,
+)
 from dask_s3vm.estimators._linear import LinearClassifier
 from dask_s3vm.estimators._ratio import positive_ratios
 from dask_s3vm.estimators._record import check_resumable, recorded
@@ -30,7 +47,6 @@ from dask_s3vm.estimators._rows import (
 )
 from dask_s3vm.estimators._settled import Settled, SettledModel, blended, check_steps, settled
 from dask_s3vm.exceptions import warn
-from dask_s3vm.features import KernelMap
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import (
     ENDINGS,
@@ -288,7 +304,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
             with self._recorded(X, None, False, extra) as rows:
                 yield rows
             return
-        start = self._start()
+        start = last_weights(self)
         with place_rows(self, X, y, sample_weight, start) as placed:
             extra["start"] = start
             with self._recorded(placed, start, sample_weight is not None, extra) as rows:
@@ -322,36 +338,6 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         """Whether a fit needs the rows themselves beside the placed ones."""
         return False
 
-    def _start(self) -> np.ndarray | None:
-        """Weights of the last fit, if they are wanted."""
-        if not self.warm_start or not hasattr(self, "coef_"):
-            return None
-        return np.column_stack([self.coef_, self.intercept_])
-
-    def _last_kernel_map(self, X: Any) -> KernelMap | None:
-        """Return the map of the last fit: its weights mean nothing with another one."""
-        last = getattr(self, "kernel_map_", None)
-        last_kernel = "linear" if last is None else last.kernel
-        if last_kernel != self.kernel:
-            raise ValueError(
-                f"warm_start: the last fit had kernel={last_kernel!r}, this one has "
-                f"{self.kernel!r}; set warm_start=False or keep the kernel"
-            )
-        if last is not None and X.shape[1] != last.n_features:
-            self._check_start(self.classes_, X.shape[1])
-        return last
-
-    def _check_start(self, classes: np.ndarray, n_features: int) -> None:
-        """Refuse to start from a model of other data, which stays as it was."""
-        last = getattr(self, "kernel_map_", None)
-        self.n_features_in_ = self.coef_.shape[1] if last is None else last.n_features
-        if n_features != self.n_features_in_ or not np.array_equal(self.classes_, classes):
-            raise ValueError(
-                f"warm_start: the last fit had classes {self.classes_.tolist()} and "
-                f"{self.n_features_in_} features, this one has {classes.tolist()} and "
-                f"{n_features}; set warm_start=False or keep the data's form"
-            )
-
 
 def fit_path(
     models: Sequence[Any], X: Any, y: Any, sample_weight: Any = None, seeds: Seeds | None = None
@@ -365,30 +351,30 @@ def fit_path(
     seeds : what fits for larger lam left, which is replaced by what these leave; None for fits that
         do not depend on each other.
     """
-    opened = Opened(X, y) if isinstance(X, PlacedRows) else open_rows(X, y)
-    X, y = opened.X, opened.y
+    is_placed = isinstance(X, PlacedRows)
+    opened = Opened(X, y) if is_placed else open_rows(X, y)
     walk = list(models) if len(models) == 1 else sorted(models, key=lambda model: -model.lam)
-    guide = walk[0] if len(walk) == 1 else clone(walk[0])
-    with guide._placed(X, y, sample_weight, [model.lam for model in walk[1:]]) as rows:
+    guide = walk[0] if len(walk) == 1 else clone(walk[0])  # does what the models share
+    lams = [model.lam for model in walk[1:]]
+    with guide._placed(opened.X, opened.y, sample_weight, lams) as rows:
         if guide.probability:
             check_for_folds(rows.classes, rows.totals.counts)
-        found = guide._find(rows, walk, seeds, with_labels=not isinstance(X, PlacedRows))
+        found = guide._find(rows, walk, seeds, with_labels=not is_placed)
         for place, (model, one) in enumerate(zip(walk, found, strict=True)):
             model._find_probabilities(one.rows, place)
-    history = rows.record.history
-    for model, (rows, solved, numbers) in zip(walk, found, strict=True):
-        own = history
+    for model, one in zip(walk, found, strict=True):
+        history = rows.record.history
         if model is not guide:
-            own = [row for row in history if row["lam"] == model.lam]
+            history = [row for row in history if row["lam"] == model.lam]
             for name in _SHARED:
                 if hasattr(guide, name):
                     setattr(model, name, getattr(guide, name))
-        if not isinstance(X, PlacedRows):
-            vars(model).pop("encoder_", None)
-        model._keep(solved, rows, own)
+        if not is_placed:
+            vars(model).pop("encoder_", None)  # X is encoded, and is predicted below
+        model._keep(one.solved, one.rows, history)
         if hasattr(model, "positive_ratio"):
-            model._keep_labels(X, y, rows, numbers)
-        if not isinstance(X, PlacedRows):
+            model._keep_labels(opened.X, opened.y, one.rows, one.labels)
+        if not is_placed:
             opened.set_names_on(model)
 
 

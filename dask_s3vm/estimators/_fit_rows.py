@@ -108,7 +108,7 @@ def place_rows(
             checked.append(rows)
             return None
         if start is not None:
-            return estimator._last_kernel_map(rows)
+            return _last_kernel_map(estimator, rows)
         return estimator._fit_kernel_map(rows)
 
     source, kernel_map = take_in(estimator, X, y, sample_weight, find_map)
@@ -116,7 +116,7 @@ def place_rows(
         supervised = estimator.facts.supervised
         classes = find_classes(source.summary.labels, estimator.unlabeled, supervised)
         if start is not None:
-            estimator._check_start(classes, estimator.n_features_in_)
+            _check_start(estimator, classes, estimator.n_features_in_)
         engine = source.place(classes)
     finally:
         source.close()
@@ -128,3 +128,40 @@ def place_rows(
         )  # fmt: skip
     finally:
         engine.close()
+
+
+# Warm starts ----------------------------------------------------------------------------------
+
+
+def last_weights(estimator: Any) -> np.ndarray | None:
+    """Return the weights of the last fit, if `warm_start` wants them."""
+    if not estimator.warm_start or not hasattr(estimator, "coef_"):
+        return None
+    return np.column_stack([estimator.coef_, estimator.intercept_])
+
+
+def _last_kernel_map(estimator: Any, X: Any) -> KernelMap | None:
+    """Return the map of the last fit: its weights mean nothing with another one."""
+    last = getattr(estimator, "kernel_map_", None)
+    last_kernel = "linear" if last is None else last.kernel
+    if last_kernel != estimator.kernel:
+        raise ValueError(
+            f"warm_start: the last fit had kernel={last_kernel!r}, this one has "
+            f"{estimator.kernel!r}; set warm_start=False or keep the kernel"
+        )
+    if last is not None and X.shape[1] != last.n_features:
+        _check_start(estimator, estimator.classes_, X.shape[1])
+    return last
+
+
+def _check_start(estimator: Any, classes: np.ndarray, n_features: int) -> None:
+    """Refuse to start from a model of other data, which stays as it was."""
+    last = getattr(estimator, "kernel_map_", None)
+    known = estimator.coef_.shape[1] if last is None else last.n_features
+    estimator.n_features_in_ = known
+    if n_features != known or not np.array_equal(estimator.classes_, classes):
+        raise ValueError(
+            f"warm_start: the last fit had classes {estimator.classes_.tolist()} and "
+            f"{known} features, this one has {classes.tolist()} and {n_features}; "
+            "set warm_start=False or keep the data's form"
+        )
