@@ -20,7 +20,7 @@ from distributed.protocol import to_serialize
 
 from dask_s3vm import _config
 from dask_s3vm.engine.local import Group
-from dask_s3vm.engine.tree import Node, Parts, cover_all
+from dask_s3vm.engine.tree import Node, Parts, by_node, cover_all
 from dask_s3vm.engine.watch import Watch, gathered, in_loop, tick
 from dask_s3vm.exceptions import EngineError, WorkerLostError
 
@@ -250,6 +250,4 @@ class RemoteGroup:
     def by_node(self, parts: Parts, numbers: list[int]) -> Iterator[tuple[Node, Parts]]:
         """Split the flat result of `Group.sum` over some shards into the sums of tree nodes."""
         nodes = self._nodes if numbers == self.numbers else cover_all(numbers, self._n_shards)
-        size = len(parts) // len(nodes)
-        for number, node in enumerate(nodes):
-            yield node, parts[number * size : (number + 1) * size]
+        return by_node(nodes, parts)

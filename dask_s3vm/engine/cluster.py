@@ -1,8 +1,9 @@
 """The engine on a dask cluster: one group of shards per worker, each a dask actor.
 
 A round is one direct call to every actor (see `calls`), without tasks or graphs. Long vectors go
-from worker to worker (see `exchange`). An actor dies with its worker. The engine survives that: it has the lost shards built again on other workers and
-repeats their part of the round (see `ClusterEngine._run`).
+from worker to worker (see `exchange`). An actor dies with its worker. The engine survives that: it
+has the lost shards built again on other workers and repeats their part of the round (see
+`ClusterEngine._run`).
 """
 
 import contextlib

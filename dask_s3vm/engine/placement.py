@@ -24,7 +24,7 @@ from dask_s3vm.engine.calls import LOST, RemoteGroup, remote_actors
 from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.computing import RetryBudget, check_lineage
 from dask_s3vm.engine.estimate import DataSize, check_room, stays_mapped
-from dask_s3vm.engine.exchange import PeerGroup
+from dask_s3vm.engine.peers import PeerGroup
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Piece, build_shard

@@ -6,10 +6,10 @@ import pytest
 from distributed import Client, LocalCluster
 from waiting import wait_until
 
-from dask_s3vm import L2SVM
 from dask_s3vm.engine.cluster import ClusterEngine
-from dask_s3vm.engine.exchange import Exchange, PeerGroup
+from dask_s3vm.engine.exchange import Exchange
 from dask_s3vm.engine.ingest import ingest
+from dask_s3vm.engine.peers import PeerGroup
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
 
