@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,9 +27,6 @@ import dask
 import numpy as np
 
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
-
-#: Shards of a round: each worker has the same number of them, if W is a power of two.
-N_SHARDS = 16
 
 
 class Hosts:
@@ -137,7 +135,8 @@ def measure_inside(options):
 
     (count,) = options.workers
     rng = np.random.default_rng(0)
-    X, y = rng.random((N_SHARDS, 100)), np.arange(N_SHARDS) % 2
+    n_rows = 16 * count  # a shard for each worker
+    X, y = rng.random((n_rows, 100)), np.arange(n_rows) % 2
     settings = {"s3vm.local-bytes": 0, "s3vm.shard-bytes": 1200, "s3vm.connect-timeout": "120 s"}
     with dask.config.set(settings), Client(options.inside, timeout=120) as client:
         client.wait_for_workers(count)
@@ -165,7 +164,7 @@ def row(engine, count, length, options):
                 found[name] = total
     assert found["star"].tobytes() == found["exchange"].tobytes()
     latency = min(timed(lambda: engine.sum(answer, p[:1])) for _ in range(5 * options.repeat))
-    rate = next(float(options.rate[:-4]) * UNITS[options.rate[-4:]] / 8 for _ in (0,))
+    rate = float(options.rate[:-4]) * UNITS[options.rate[-4:]] / 8
     nodes = sum(len(group._nodes) for group in engine._groups.values())
     formula = {
         "star": latency + 8 * length * (count + nodes) / rate,
@@ -203,6 +202,7 @@ if __name__ == "__main__":
     parser.add_argument("--repeat", type=int, default=10)
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # hosts are removed then, too
     options.workers = options.workers or [2, 4, 8]
     options.length = options.length or [50_000, 1_000_000]
     (measure_inside if options.inside else measure)(options)
