@@ -21,6 +21,7 @@ from typing import Any
 
 import distributed
 import numpy as np
+from distributed.comm import get_address_host
 
 from dask_s3vm import _config
 from dask_s3vm.engine.calls import RemoteActor, RemoteGroup, called_all, tell_all
@@ -28,6 +29,7 @@ from dask_s3vm.engine.operations import Operation
 from dask_s3vm.engine.peers import Peer, is_long, joined, range_of
 from dask_s3vm.engine.tree import Parts
 from dask_s3vm.engine.watch import in_loop
+from dask_s3vm.engine.workers import HERE
 from dask_s3vm.exceptions import WorkerLostError
 
 logger = logging.getLogger(__name__)
@@ -64,6 +66,8 @@ class Exchange:
         if not may_be_long and not any(is_long(arg, least) for arg in args):
             return False
         peers = [(group.actor.address, group.actor.key) for group in groups]
+        if least > 0 and all(_is_here(address) for address, _ in peers):
+            return False  # there is no link to spare, and an exchange takes twice the CPU time
         if peers != self._met and not in_loop(self._client, self._meet, groups, peers):
             return False
         self._met = peers
@@ -139,6 +143,11 @@ class Exchange:
         if not any(isinstance(answer, WorkerLostError) for answer in answers):
             self._off = True
             logger.info("workers do not reach each other: all vectors go over the client's link")
+
+
+def _is_here(address: str) -> bool:
+    """Whether a worker is on the machine of the client for sure."""
+    return address.startswith("inproc:") or get_address_host(address) in HERE
 
 
 def _collected(found: list[Any]) -> tuple[list[Any], Totals]:

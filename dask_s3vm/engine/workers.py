@@ -42,7 +42,7 @@ Holdings = dict[str, list[int]]
 MIN_GAIN = 0.1
 
 #: Hosts of workers on this machine.
-_HERE = ("127.0.0.1", "localhost", "::1")
+HERE = ("127.0.0.1", "localhost", "::1")
 
 
 def worker_threads(
@@ -115,7 +115,7 @@ def worker_limits(client: distributed.Client, workers: Collection[str]) -> dict[
     unlimited = [address for address, about in present.items() if not about["memory_limit"]]
     share = MEMORY_LIMIT // max(1, len(unlimited))
     return {
-        address: about["memory_limit"] or (share if about["host"] in _HERE else sys.maxsize)
+        address: about["memory_limit"] or (share if about["host"] in HERE else sys.maxsize)
         for address, about in present.items()
     }
 

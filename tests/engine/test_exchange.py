@@ -7,14 +7,14 @@ import dask
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from exchange_cases import ARGS, assert_nothing_kept, count_up, counted_sum, many_parts, whole
 from waiting import wait_until
 
-from dask_s3vm.engine import calls, peers
+from dask_s3vm.engine import calls, exchange, peers
 from dask_s3vm.engine.calls import call_all
 from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.exchange import Exchange
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.peers import PeerGroup
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
@@ -38,32 +38,6 @@ def exchanging():
     """Vectors of any length are exchanged."""
     with dask.config.set({"s3vm.exchange-bytes": 0}):
         yield
-
-
-def many_parts(shard, v, counts, matrix, scale):
-    """Parts of all kinds and sizes; the large ones depend on the order of addition."""
-    x = np.sin(np.arange(7) * (shard.number + 1)) * v.sum() * 10.0 ** (shard.number % 9 - 4)
-    return (
-        scale * shard.number,
-        x * matrix[0, 0],
-        [shard.number],
-        np.outer(x, x[:3]),
-        np.float64(0.1 * shard.number),
-        counts + shard.number,
-        np.asfortranarray(np.outer(x[:4], x[:2])),
-        np.array(0.3),
-        x[:1],
-    )
-
-
-ARGS = (np.linspace(0, 1, 12), np.arange(5), np.eye(3), 0.7)
-
-
-def whole(parts):
-    return [
-        (part.dtype.str, part.shape, part.tobytes()) if isinstance(part, np.ndarray) else part
-        for part in parts
-    ]
 
 
 @pytest.fixture
@@ -112,16 +86,6 @@ def test_each_shard_gets_the_whole_arguments(engine, spied, exchanging):
     assert found == [(number, *whole(args)) for number in range(engine.layout.n_shards)]
 
 
-def kept(dask_worker):
-    groups = [one for one in dask_worker.state.actors.values() if isinstance(one, PeerGroup)]
-    return len(groups), sum(len(group._turns) for group in groups)
-
-
-def assert_nothing_kept(client):
-    wait_until(lambda: not any(n for _, n in client.run(kept).values()), lambda: client.run(kept))
-    assert all(n == 1 for n, _ in client.run(kept).values())
-
-
 def test_nothing_is_kept_after_a_round(client, engine, exchanging, spied):
     for _ in range(3):
         engine.sum(many_parts, *ARGS)
@@ -130,36 +94,35 @@ def test_nothing_is_kept_after_a_round(client, engine, exchanging, spied):
     assert_nothing_kept(client)
 
 
-@operation(sets="count")
-def start_count(shard):
-    shard.state["count"] = 0
-
-
-@operation(changes="count")
-def count_up(shard, v):
-    shard.state["count"] += 1
-    return v * 0.1 * shard.number, 1
-
-
-@operation(reads=["count"])
-def read_count(shard):
-    return shard.state["count"]
-
-
-def counted_sum(engine):
-    """Bits of a sum that counts how often it is made, and these counts."""
-    engine.each(start_count)
-    parts = engine.sum(count_up, ARGS[0])
-    return whole(parts), engine.each(read_count)
-
-
-def test_short_vectors_go_straight(engine, spied):
+def test_short_vectors_go_straight(engine, spied, monkeypatch):
+    monkeypatch.setattr(exchange, "_is_here", lambda address: False)
     with dask.config.set({"s3vm.exchange-bytes": ARGS[0].nbytes + 1}):
         engine.each(arguments, *ARGS)
         assert not spied
     with dask.config.set({"s3vm.exchange-bytes": ARGS[0].nbytes}):
         engine.each(arguments, *ARGS)
         assert len(spied) == 1
+
+
+def test_on_one_machine_vectors_go_straight(engine, spied):
+    with dask.config.set({"s3vm.exchange-bytes": 1}):
+        engine.each(arguments, *ARGS)
+        assert not spied
+
+
+@pytest.mark.parametrize(
+    ("address", "wanted"),
+    [
+        ("tcp://127.0.0.1:4000", True),
+        ("tls://localhost:4000", True),
+        ("tcp://[::1]:4000", True),
+        ("inproc://10.0.0.1/3/4", True),
+        ("tls://10.0.0.1:4000", False),
+        ("tcp://node1:4000", False),
+    ],
+)
+def test_which_workers_are_on_this_machine(address, wanted):
+    assert exchange._is_here(address) is wanted
 
 
 @pytest.mark.parametrize("method", ["here", "slices_of", "ranges_of"])
