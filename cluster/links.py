@@ -165,10 +165,10 @@ def row(engine, count, length, options):
     assert found["star"].tobytes() == found["exchange"].tobytes()
     latency = min(timed(lambda: engine.sum(answer, p[:1])) for _ in range(5 * options.repeat))
     rate = float(options.rate[:-4]) * UNITS[options.rate[-4:]] / 8
-    nodes = sum(len(group._nodes) for group in engine._groups.values())
+    nodes = sum(len(group.nodes) for group in engine._groups.values())
     formula = {
         "star": latency + 8 * length * (count + nodes) / rate,
-        "exchange": 2 * latency
+        "exchange": 3 * latency
         + 8 * length * (1 + (nodes / count + 1) * (count - 1) / count + 1) / rate,
     }
     out = {"workers": count, "nodes": nodes, "d": length, "latency_ms": round(1000 * latency, 2)}

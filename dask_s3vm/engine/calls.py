@@ -245,9 +245,9 @@ class RemoteGroup:
     def hold(self, numbers: Iterable[int]) -> None:
         """Set the numbers of the shards."""
         self.numbers = sorted(numbers)
-        self._nodes = cover_all(self.numbers, self._n_shards)
+        self.nodes = cover_all(self.numbers, self._n_shards)
 
     def by_node(self, parts: Parts, numbers: list[int]) -> Iterator[tuple[Node, Parts]]:
         """Split the flat result of `Group.sum` over some shards into the sums of tree nodes."""
-        nodes = self._nodes if numbers == self.numbers else cover_all(numbers, self._n_shards)
+        nodes = self.nodes if numbers == self.numbers else cover_all(numbers, self._n_shards)
         return by_node(nodes, parts)

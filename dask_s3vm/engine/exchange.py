@@ -65,8 +65,8 @@ class Exchange:
         may_be_long = method == "sum" and 8 * self._n_features >= least
         if not may_be_long and not any(is_long(arg, least) for arg in args):
             return False
-        peers = [(group.actor.address, group.actor.key) for group in groups]
-        if least > 0 and all(_is_here(address) for address, _ in peers):
+        peers = [Peer(group.actor.address, group.actor.key, group.nodes) for group in groups]
+        if least > 0 and all(_is_here(peer.address) for peer in peers):
             return False  # there is no link to spare, and an exchange takes twice the CPU time
         if peers != self._met and not in_loop(self._client, self._meet, groups, peers):
             return False

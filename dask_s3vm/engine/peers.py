@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import distributed
 import numpy as np
@@ -26,8 +26,13 @@ logger = logging.getLogger(__name__)
 #: Shapes of large parts of a sum, or of long arguments, by their place.
 Shapes = dict[int, tuple[int, ...]]
 
-#: A group of another worker: its address, and the key of its actor.
-Peer = tuple[str, str]
+
+class Peer(NamedTuple):
+    """A group of another worker: its address, the key of its actor, and the nodes that it sums."""
+
+    address: str
+    key: str
+    nodes: list[Node]
 
 
 def is_long(part: Any, least: float) -> bool:
@@ -50,6 +55,16 @@ def range_of(array: np.ndarray, place: int, count: int) -> np.ndarray:
 def joined(ranges: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     """Put all ranges of an array together."""
     return np.concatenate(ranges).reshape(shape)
+
+
+def packed(arrays: Sequence[np.ndarray]) -> Any:
+    """Return what dask sends fastest: a single array by itself, several in a flat tuple."""
+    return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+def unpacked(found: Any) -> tuple[np.ndarray, ...]:
+    """Return the arrays that `packed` has packed."""
+    return found if isinstance(found, tuple) else (found,)
 
 
 @dataclass(frozen=True)
@@ -85,9 +100,12 @@ class _Kept:
         for _, parts in by_node(self.nodes, self.parts):
             yield from (part for place, part in enumerate(parts) if place not in self.shapes)
 
-    def ranges(self, place: int, count: int) -> Iterator[np.ndarray]:
-        for _, parts in by_node(self.nodes, self.parts):
-            yield from (range_of(parts[large], place, count) for large in self.shapes)
+    def ranges(self, place: int, count: int) -> list[np.ndarray]:
+        return [
+            range_of(parts[large], place, count)
+            for _, parts in by_node(self.nodes, self.parts)
+            for large in self.shapes
+        ]
 
 
 class _Turn:
@@ -121,7 +139,7 @@ class PeerGroup(WorkerGroup):
         self._ended = -1  # number of the last round that has ended
 
     async def meet(self, peers: list[Peer], place: int, patience: float) -> bool:
-        """Learn the addresses and keys of all groups; return whether all others can be reached."""
+        """Learn of all groups, this one included; return whether all others can be reached."""
         self._peers, self._place = peers, place
         others = asyncio.gather(*(self._ask(peer, "here") for peer in self._others()))
         try:
@@ -151,7 +169,7 @@ class PeerGroup(WorkerGroup):
             if found is None:
                 turn.end()
                 return (Outcome(False),)
-            found.insert(self._place, own)
+            found.insert(self._place, tuple(own))
             whole = list(args)
             for place, slices in zip(cut, zip(*found, strict=True), strict=True):
                 whole[place] = joined(slices, cut[place])
@@ -161,26 +179,29 @@ class PeerGroup(WorkerGroup):
             return (Outcome(True), *kept.parts)
         turn = self._turn(number)
         found = await self._fetch(turn, "ranges_of", number, self._place)
-        if found is None or any(shapes != kept.shapes for _, shapes, *_ in found):
+        if found is None:
             return (Outcome(False),)
         total = await asyncio.get_running_loop().run_in_executor(
             distributed.get_worker().executors["actor"], self._sum, kept, found
         )
+        if total is None:
+            return (Outcome(False),)
         return (Outcome(True, kept.shapes), *kept.small(), *total)
 
     async def slices_of(self, number: int) -> Any:
         """Return the slices of the arguments that this worker was sent, or None."""
-        return await self._wait(self._turn(number).slices)
+        slices = await self._wait(self._turn(number).slices)
+        return None if slices is None else packed(slices)
 
     async def ranges_of(self, number: int, place: int) -> Any:
-        """Return the nodes of this worker, and the ranges of a peer of their sums, or None."""
+        """Return the ranges of a peer of the large parts of all nodes of this worker, or None."""
         turn = self._turn(number)
         if number <= self._passed and not turn.kept.done():
             return None  # there was nothing to keep
         kept = await self._wait(turn.kept)
         if kept is None:
             return None
-        return kept.nodes, kept.shapes, *kept.ranges(place, len(self._peers))
+        return packed(kept.ranges(place, len(self._peers)))
 
     async def take(self, number: int) -> Parts | None:
         """Return the partial sums that were kept; None if the operation has not run."""
@@ -220,7 +241,7 @@ class PeerGroup(WorkerGroup):
         self, number: int, method: str, op: Operation, least: float, args: tuple[Any, ...]
     ) -> _Kept:
         """Make the pass, and keep its sums for the peers if some are large."""
-        key = self._peers[self._place][1]
+        key = self._peers[self._place].key
         nodes = self._nodes
         answer = await distributed.get_worker().actor_execute(
             actor=key, function="run", args=(method, None, op, *args)
@@ -239,29 +260,34 @@ class PeerGroup(WorkerGroup):
             turn.kept.set_result(kept if kept.shapes else None)
         return kept
 
-    def _sum(self, kept: _Kept, found: list[tuple[Any, ...]]) -> Parts:
-        """Add this worker's range of all nodes, along the tree."""
-        own = (kept.nodes, kept.shapes, *kept.ranges(self._place, len(self._peers)))
-        nodes = (
-            ((low, high), parts)
-            for its_nodes, _, *ranges in (own, *found)
-            for (low, high), parts in by_node(its_nodes, tuple(ranges))
-        )
+    def _sum(self, kept: _Kept, found: list[tuple[np.ndarray, ...]]) -> Parts | None:
+        """Add this worker's range of all nodes, along the tree; None if they do not fit."""
+        own = kept.ranges(self._place, len(self._peers))
+        found.insert(self._place, tuple(own))
+        nodes: list[tuple[Node, Parts]] = []
+        for peer, ranges in zip(self._peers, found, strict=True):
+            if len(ranges) != len(peer.nodes) * len(kept.shapes):
+                return None
+            nodes += by_node(peer.nodes, ranges)
+        sizes = [part.size for part in own[: len(kept.shapes)]]
+        if any([part.size for part in parts] != sizes for _, parts in nodes):
+            return None
         return sum_nodes(nodes, self._n_shards)
 
     async def _ask(self, peer: Peer, method: str, *args: Any) -> Any:
         """Call a method of a peer; return None if that fails."""
-        address, key = peer
-        rpc = distributed.get_worker().rpc(address)
+        rpc = distributed.get_worker().rpc(peer.address)
         try:
-            answer = await rpc.actor_execute(actor=key, function=method, args=args, kwargs={})
+            answer = await rpc.actor_execute(actor=peer.key, function=method, args=args, kwargs={})
         except Exception as error:
-            logger.debug("worker %s does not answer a peer: %r", address, error)
+            logger.debug("worker %s does not answer a peer: %r", peer.address, error)
             return None
         return answer["result"] if answer["status"] == "OK" else None
 
-    async def _fetch(self, turn: _Turn, method: str, *args: Any) -> list[Any] | None:
-        """Ask all peers for something; None if one cannot answer, or the round is given up."""
+    async def _fetch(
+        self, turn: _Turn, method: str, *args: Any
+    ) -> list[tuple[np.ndarray, ...]] | None:
+        """Ask all peers for arrays; None if one cannot answer, or the round is given up."""
         calls = [asyncio.ensure_future(self._ask(peer, method, *args)) for peer in self._others()]
         pending: set[asyncio.Future[Any]] = {*calls, turn.given_up}
         try:
@@ -271,7 +297,7 @@ class PeerGroup(WorkerGroup):
                 )
                 if any(future.result() is None for future in done) or self._released():
                     return None
-            return [call.result() for call in calls]
+            return [unpacked(call.result()) for call in calls]
         finally:
             for call in calls:
                 call.cancel()
