@@ -115,9 +115,9 @@ def measure(options):
 
 
 def end(processes):
-    """End processes, and wait for that."""
-    for process in reversed(processes):
-        process.terminate()
+    """End processes at once: nothing that they have is needed."""
+    for process in processes:
+        process.kill()
     for process in processes:
         process.wait()
 

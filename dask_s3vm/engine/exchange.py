@@ -142,7 +142,7 @@ class Exchange:
         self._met = []
         if not any(isinstance(answer, WorkerLostError) for answer in answers):
             self._off = True
-            logger.info("workers do not reach each other: all vectors go over the client's link")
+            logger.info("workers do not exchange vectors: a peer cannot be reached")
 
 
 def _is_here(address: str) -> bool:
