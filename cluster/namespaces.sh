@@ -78,8 +78,9 @@ tls() { # options of a role
         --tls-key "$folder/tls/$1-key.pem"
 }
 
-# small shards: several of them on both workers, though there are few rows
-export DASK_S3VM__LOCAL_BYTES=0 DASK_S3VM__SHARD_BYTES=16KiB
+# small shards: several of them on both workers, though there are few rows; short vectors are
+# exchanged among workers, as long ones are
+export DASK_S3VM__LOCAL_BYTES=0 DASK_S3VM__SHARD_BYTES=16KiB DASK_S3VM__EXCHANGE_BYTES=0
 export DASK_S3VM__CONNECT_TIMEOUT=${DASK_S3VM__CONNECT_TIMEOUT:-15s}
 
 "$python" - "$folder/rows.svm" <<'PYTHON'

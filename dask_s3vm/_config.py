@@ -5,6 +5,7 @@ it is called, so that `dask.config.set` takes effect at once.
 """
 
 import functools
+import math
 import os
 import threading
 from collections.abc import Iterator
@@ -40,6 +41,12 @@ def local_bytes() -> int:
 def greedy_bytes() -> int:
     """Bytes of distinct rows up to which the exact greedy method gathers them in the client."""
     return parse_bytes(dask.config.get("s3vm.greedy-bytes"))
+
+
+def exchange_bytes() -> float:
+    """Bytes of a vector from which on workers exchange it among themselves; infinity for never."""
+    least = dask.config.get("s3vm.exchange-bytes")
+    return math.inf if least is None else parse_bytes(least)
 
 
 def solves_at_once() -> int:

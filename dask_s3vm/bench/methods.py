@@ -104,6 +104,7 @@ def measure_formula(n_rows: int, workers: tuple[int, ...], repeat: int) -> list[
     latency : a round that sends one number, returns one, and reads no row.
     payload : the additional time if a vector of length d is sent to and returned by every worker.
     pass : the Gram product on one thread of this process, divided by min(workers, cores).
+    exchange : the same if workers exchange it; on one machine that only takes CPU time.
     predicted : latency + payload + pass.
     """
     X, y = make_text(n_rows, block="scipy", dtype=np.dtype(np.float64), random_state=0)
@@ -125,6 +126,7 @@ def measure_formula(n_rows: int, workers: tuple[int, ...], repeat: int) -> list[
                 "workers": count,
                 "latency_ms": 1000 * seconds["latency"],
                 "payload_ms": 1000 * payload,
+                "exchange_ms": 1000 * max(0.0, seconds["exchange"] - seconds["latency"]),
                 "pass_ms": 1000 * share,
                 "predicted_ms": 1000 * predicted,
                 "measured_ms": 1000 * seconds["whole"],
@@ -141,7 +143,10 @@ def _round_seconds(X: Any, y: Any, repeat: int) -> dict[str, float]:
         p = np.ones(engine.layout.n_features + 1)
         problem = L2SVMProblem(engine, 1e-3, 1, np.ones(2))
         point = problem.evaluate(0 * p)
+        with dask.config.set({"s3vm.exchange-bytes": 0}):
+            exchange = best_of(lambda: engine.sum(_answer, p), repeat)
         return {
+            "exchange": exchange,
             "latency": best_of(lambda: engine.sum(_answer, p[:1]), repeat),
             "payload": best_of(lambda: engine.sum(_answer, p), repeat),
             "whole": best_of(lambda: problem.hessian_product(point, p), repeat),

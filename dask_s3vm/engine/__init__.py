@@ -32,5 +32,6 @@ On a cluster; these modules import `distributed`, and only work on a cluster imp
 - `cluster`: the engine of one actor per worker, which recovers from lost workers
 - `workers`: which workers there are, and which shards they get
 - `calls`: direct calls to actors
+- `exchange`, `peers`: long vectors that go from worker to worker; the client's side, and a worker's
 - `watch`: waits that end even if the cluster stops answering
 """

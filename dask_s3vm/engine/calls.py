@@ -10,7 +10,7 @@ Of a group of shards, `WorkerGroup` is the actor and `RemoteGroup` the client's 
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import distributed
@@ -20,7 +20,7 @@ from distributed.protocol import to_serialize
 
 from dask_s3vm import _config
 from dask_s3vm.engine.local import Group
-from dask_s3vm.engine.tree import Node, Parts, cover_all
+from dask_s3vm.engine.tree import Node, Parts, by_node, cover_all
 from dask_s3vm.engine.watch import Watch, gathered, in_loop, tick
 from dask_s3vm.exceptions import EngineError, WorkerLostError
 
@@ -36,6 +36,9 @@ LOST = (
     distributed.scheduler.KilledWorker,
     WorkerLostError,
 )
+
+#: Calls whose answers nobody waits for: asyncio itself keeps weak references only.
+_told: set[asyncio.Future[Any]] = set()
 
 
 class RemoteActor:
@@ -116,14 +119,19 @@ def call_all(
     patience : seconds after which to raise `TimeoutError`; None to wait until all have answered or
         are found to be lost.
     """
-    return in_loop(client, _call_all, client, calls, method, patience=patience)
+    return in_loop(client, called_all, client, calls, method, patience=patience)
 
 
-async def _call_all(
+async def called_all(
     client: distributed.Client,
     calls: Sequence[tuple[RemoteActor, tuple[Any, ...]]],
     method: str,
+    on_loss: Callable[[list[RemoteActor]], None] | None = None,
 ) -> list[Any]:
+    """As `call_all`, in the event loop.
+
+    on_loss : called with the actors that have not answered, as long as one is lost.
+    """
     tasks = {asyncio.ensure_future(_answer(actor, method, args)): actor for actor, args in calls}
     order, lost = list(tasks), dict[asyncio.Future[Any], WorkerLostError]()
     pending, watch, pause = set(tasks), None, FIRST_LOOK
@@ -142,8 +150,27 @@ async def _call_all(
             task.cancel()
             pending.discard(task)
             lost[task] = WorkerLostError(f"worker {tasks[task].address} is gone")
+        n_lost = len(lost) + sum(isinstance(task.result(), WorkerLostError) for task in done)
+        if on_loss is not None and n_lost and pending:
+            on_loss([tasks[task] for task in pending])
         pause = min(2.0 * pause, tick())
     return [lost[task] if task in lost else task.result() for task in order]
+
+
+def tell_all(actors: Sequence[RemoteActor], method: str, args: tuple[Any, ...]) -> None:
+    """Call a method of several actors, from the event loop, without waiting for the answers."""
+    calls = asyncio.gather(
+        *(_answer(actor, method, args) for actor in actors), return_exceptions=True
+    )
+    task = asyncio.ensure_future(asyncio.wait_for(calls, _config.worker_timeout()))
+    _told.add(task)
+    task.add_done_callback(_forget)
+
+
+def _forget(task: asyncio.Future[Any]) -> None:
+    _told.discard(task)
+    if not task.cancelled():
+        task.exception()  # asyncio would log it
 
 
 async def _answer(actor: RemoteActor, method: str, args: tuple[Any, ...]) -> Any:
@@ -218,11 +245,9 @@ class RemoteGroup:
     def hold(self, numbers: Iterable[int]) -> None:
         """Set the numbers of the shards."""
         self.numbers = sorted(numbers)
-        self._nodes = cover_all(self.numbers, self._n_shards)
+        self.nodes = cover_all(self.numbers, self._n_shards)
 
     def by_node(self, parts: Parts, numbers: list[int]) -> Iterator[tuple[Node, Parts]]:
         """Split the flat result of `Group.sum` over some shards into the sums of tree nodes."""
-        nodes = self._nodes if numbers == self.numbers else cover_all(numbers, self._n_shards)
-        size = len(parts) // len(nodes)
-        for number, node in enumerate(nodes):
-            yield node, parts[number * size : (number + 1) * size]
+        nodes = self.nodes if numbers == self.numbers else cover_all(numbers, self._n_shards)
+        return by_node(nodes, parts)

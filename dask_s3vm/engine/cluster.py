@@ -1,8 +1,9 @@
 """The engine on a dask cluster: one group of shards per worker, each a dask actor.
 
-A round is one direct call to every actor (see `calls`), without tasks or graphs. An actor dies with
-its worker. The engine survives that: it has the lost shards built again on other workers and
-repeats their part of the round (see `ClusterEngine._run`).
+A round is one direct call to every actor (see `calls`), without tasks or graphs. Long vectors go
+from worker to worker (see `exchange`). An actor dies with its worker. The engine survives that: it
+has the lost shards built again on other workers and repeats their part of the round (see
+`ClusterEngine._run`).
 """
 
 import contextlib
@@ -17,6 +18,7 @@ import distributed
 from dask_s3vm import _config, interrupts
 from dask_s3vm.engine.calls import RemoteGroup, call_all
 from dask_s3vm.engine.computing import RetryBudget
+from dask_s3vm.engine.exchange import NOT_RUN, Exchange, Totals, merged
 from dask_s3vm.engine.operations import Operation, Recipes, uses_of
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import RoundTimes
@@ -89,6 +91,7 @@ class ClusterEngine:
         self._undone: set[int] = set()  # shards rebuilt after they took part in the last round
         self._budget = RetryBudget()
         self._worker_list = WorkerList(client)
+        self._exchange = Exchange(client, layout.n_features)
         self._no_move_before = 0.0
         try:
             with self._reporting_lost_scheduler():
@@ -99,15 +102,16 @@ class ClusterEngine:
 
     def sum(self, op: Operation, *args: Any) -> Parts:
         """See `Engine.sum`."""
+        answers, totals = self._run("sum", op, args)
         nodes = itertools.chain.from_iterable(
-            group.by_node(parts, numbers) for group, numbers, parts in self._run("sum", op, args)
+            group.by_node(parts, numbers) for group, numbers, parts in answers
         )
-        return sum_nodes(nodes, self.layout.n_shards)
+        return merged(sum_nodes(nodes, self.layout.n_shards), totals)
 
     def each(self, op: Operation, *args: Any) -> list[Any]:
         """See `Engine.each`."""
         results: list[Any] = [None] * self.layout.n_shards
-        for _, numbers, answer in self._run("each", op, args):
+        for _, numbers, answer in self._run("each", op, args)[0]:
             for number, result in zip(numbers, answer, strict=True):
                 results[number] = result
         return results
@@ -137,8 +141,13 @@ class ClusterEngine:
 
     # Rounds -------------------------------------------------------------------------------------
 
-    def _run(self, method: str, op: Operation, args: tuple[Any, ...]) -> list[Answer]:
+    def _run(
+        self, method: str, op: Operation, args: tuple[Any, ...]
+    ) -> tuple[list[Answer], Totals]:
         """Run an operation on every shard; its effect on row state happens exactly once.
+
+        Parts that the workers have added among themselves are not in the answers, but are returned
+        besides.
 
         If a worker is lost meanwhile, the answers of the other groups are kept. The lost shards are
         built again, the row state that the operation needs is restored there, and the operation
@@ -148,6 +157,7 @@ class ClusterEngine:
         self.rounds += 1
         uses = uses_of(op, args)
         answers: list[Answer] = []
+        totals: Totals = {}
         undone: set[int] = set()
         with self._reporting_lost_scheduler():
             if self._worker_list.updated():
@@ -161,7 +171,8 @@ class ClusterEngine:
                 rebuilt = self._ensure(uses.needs)
                 if waiting is not None:
                     undone |= rebuilt - waiting
-                answers += self._call_groups(waiting, method, op, args)
+                found, totals = self._call_groups(waiting, method, op, args)
+                answers += found
                 waiting = self._others(numbers for _, numbers, _ in answers)
         self._recipes.note(op, args, uses)
         self._undone = undone
@@ -169,13 +180,13 @@ class ClusterEngine:
         self._budget.progress()
         for name, take, put in self._recipes.to_copy(uses):
             self.remember(name, put, self.each(take))
-        return answers
+        return answers, totals
 
     def _call_groups(
         self, wanted: set[int] | None, method: str, op: Operation, args: tuple[Any, ...]
-    ) -> list[Answer]:
+    ) -> tuple[list[Answer], Totals]:
         """Run an operation on all shards (None) or on the wanted ones; drops lost groups."""
-        calls = []
+        calls: list[tuple[RemoteGroup, list[int]]] = []
         for group in self._groups.values():
             numbers = group.numbers
             if wanted is not None:
@@ -183,26 +194,33 @@ class ClusterEngine:
             if numbers:
                 calls.append((group, numbers))
         began = time.perf_counter()
-        found = call_all(
-            self._client,
-            [
-                (group.actor, (method, None if numbers == group.numbers else numbers, op, *args))
-                for group, numbers in calls
-            ],
-            "run",
-        )
+        totals: Totals = {}
+        if wanted is None and self._exchange.suits([group for group, _ in calls], method, args):
+            found, totals = self._exchange.run([group for group, _ in calls], method, op, args)
+        else:
+            found = call_all(
+                self._client,
+                [
+                    (
+                        group.actor,
+                        (method, None if numbers == group.numbers else numbers, op, *args),
+                    )
+                    for group, numbers in calls
+                ],
+                "run",
+            )
         self.times.rounds += time.perf_counter() - began
         answers, lost = [], []
         for (group, numbers), answer in zip(calls, found, strict=True):
             if isinstance(answer, WorkerLostError):
                 lost.append((group, answer))
-            else:
+            elif answer is not NOT_RUN:
                 answers.append((group, numbers, answer))
         if lost:
             self.losses += len(lost)
             self._drop([group for group, _ in lost])
             self._budget.spend(lost[0][1])
-        return answers
+        return answers, totals
 
     def _ensure(self, names: Iterable[str]) -> set[int]:
         """Ensure that all shards are placed and have row state `names`; return those rebuilt."""
@@ -224,7 +242,7 @@ class ClusterEngine:
         """Replay the recipes of row state on shards that lack it; False if a worker was lost."""
         for name, calls, numbers in self._recipes.to_make(names):
             for op, args in calls:
-                answers = self._call_groups(set(numbers), "each", op, args)
+                answers, _ = self._call_groups(set(numbers), "each", op, args)
                 if sum(len(own) for _, own, _ in answers) < len(numbers):
                     return False  # shards that are built again start without row state
             self._recipes.made(name)

@@ -20,10 +20,11 @@ import numpy as np
 from dask_s3vm import _config
 from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, row_count, slice_block
-from dask_s3vm.engine.calls import LOST, RemoteGroup, WorkerGroup, remote_actors
+from dask_s3vm.engine.calls import LOST, RemoteGroup, remote_actors
 from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.computing import RetryBudget, check_lineage
 from dask_s3vm.engine.estimate import DataSize, check_room, stays_mapped
+from dask_s3vm.engine.peers import PeerGroup
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Piece, build_shard
@@ -338,7 +339,7 @@ class _BlockShardMaker:
                 for number in own
             ]
             yield client.submit(
-                WorkerGroup,
+                PeerGroup,
                 built,
                 layout.n_shards,
                 threads[home],

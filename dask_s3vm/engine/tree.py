@@ -8,7 +8,7 @@ workers. A group sums the subtrees of which it holds all shards; the client adds
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -128,3 +128,10 @@ def sum_nodes(nodes: Iterable[tuple[Node, Parts]], n: int) -> Parts:
     for node, parts in nodes:
         total.put(node, parts)
     return total.total()
+
+
+def by_node(nodes: Sequence[Node], parts: Parts) -> Iterator[tuple[Node, Parts]]:
+    """Split the results of several nodes, one after the other in a flat tuple."""
+    size = len(parts) // len(nodes)
+    for number, node in enumerate(nodes):
+        yield node, parts[number * size : (number + 1) * size]

@@ -42,7 +42,7 @@ Holdings = dict[str, list[int]]
 MIN_GAIN = 0.1
 
 #: Hosts of workers on this machine.
-_HERE = ("127.0.0.1", "localhost", "::1")
+HERE = ("127.0.0.1", "localhost", "::1")
 
 
 def worker_threads(
@@ -115,7 +115,7 @@ def worker_limits(client: distributed.Client, workers: Collection[str]) -> dict[
     unlimited = [address for address, info in present.items() if not info["memory_limit"]]
     share = MEMORY_LIMIT // max(1, len(unlimited))
     return {
-        address: info["memory_limit"] or (share if info["host"] in _HERE else sys.maxsize)
+        address: info["memory_limit"] or (share if info["host"] in HERE else sys.maxsize)
         for address, info in present.items()
     }
 

@@ -28,6 +28,7 @@ def test_a_round_is_predicted_from_its_parts():
     assert told["predicted_ms"] == pytest.approx(parts)
     assert told["ratio"] == pytest.approx(told["measured_ms"] / parts)
     assert min(told["latency_ms"], told["pass_ms"], told["measured_ms"]) > 0
+    assert told["exchange_ms"] >= 0
 
 
 @pytest.mark.cluster

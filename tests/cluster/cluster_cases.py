@@ -10,8 +10,9 @@ from waiting import wait_until
 
 from dask_s3vm import load_model
 
-#: Small data on the workers, in several shards.
+#: Small data on the workers, in several shards, and vectors that go from worker to worker.
 SMALL = {
+    "DASK_S3VM__EXCHANGE_BYTES": "0",
     "DASK_S3VM__LOCAL_BYTES": "0",
     "DASK_S3VM__SHARD_BYTES": "8192",
     "DASK_S3VM__CONNECT_TIMEOUT": "100s",

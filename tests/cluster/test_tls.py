@@ -8,12 +8,15 @@ import subprocess
 import time
 
 import dask
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from cluster_cases import SMALL, same_model
+from distributed import Client, Security
 
 from dask_s3vm.cli import main
 from dask_s3vm.cli.cluster import refusal, security_of
+from dask_s3vm.engine.ingest import ingest
 
 pytestmark = pytest.mark.cluster
 
@@ -88,6 +91,33 @@ def test_training_over_tls_ends_with_the_local_result(
         )
     assert done.exit_code == 0, done.output
     assert same_model(folder / "tls", folder / "here")
+
+
+def test_workers_exchange_vectors_over_tls(scheduler, certificates):
+    folder = certificates / "ours"
+    security = Security(
+        tls_ca_file=str(folder / "ca.pem"),
+        tls_client_cert=str(folder / "client.pem"),
+        tls_client_key=str(folder / "client-key.pem"),
+        require_encryption=True,
+    )
+
+    def scaled(shard, v):  # sent by its code: the workers do not have this file
+        return v * 0.1**shard.number, 1
+
+    X, v = np.random.default_rng(0).random((64, 100)), np.arange(7.0)
+    small = {"s3vm.local-bytes": 0, "s3vm.shard-bytes": 4096, "s3vm.connect-timeout": PATIENCE}
+    with dask.config.set(small), Client(scheduler, security=security) as client:
+        client.wait_for_workers(2)
+        engine = ingest(X, np.arange(64) % 2).place(np.array([0, 1]))
+        plain = engine.sum(scaled, v)
+        with dask.config.set({"s3vm.exchange-bytes": 0}):
+            found = engine.sum(scaled, v)
+        assert len(engine._exchange._met) == 2
+        assert not engine._exchange._off
+        engine.close()
+    assert found[0].tobytes() == plain[0].tobytes()
+    assert found[1] == plain[1] == engine.layout.n_shards
 
 
 def test_the_configuration_does_as_well_as_options(processes, scheduler, certificates):

@@ -17,7 +17,10 @@ from dask_s3vm.problems import hinge
 pytestmark = pytest.mark.usefixtures("tiny_shards")
 
 PLACES = ["threads1", "threads2", "threads3", "synchronous", "inproc"]
-PROCESSES = [pytest.param(f"processes{n}", marks=pytest.mark.cluster) for n in (1, 2, 4)]
+PROCESSES = [
+    pytest.param(f"{kind}{n}", marks=pytest.mark.cluster)
+    for kind, n in (("processes", 1), ("processes", 2), ("exchange", 2), ("exchange", 4))
+]
 CHUNKS = (100, 1, 250, 249)
 
 
@@ -32,10 +35,11 @@ def place(request):
         with dask.config.set({"scheduler": "threads", "s3vm.threads": int(number)}):
             yield None
     else:
-        processes = name == "processes"
+        processes = name in ("processes", "exchange")
         workers = int(number) if processes else 3
         threads = 1 if processes else 2
         with (
+            dask.config.set({"s3vm.exchange-bytes": 0 if name == "exchange" else None}),
             LocalCluster(
                 n_workers=workers,
                 threads_per_worker=threads,
