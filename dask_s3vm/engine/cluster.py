@@ -290,7 +290,7 @@ class ClusterEngine:
 
     def _build(self, missing: list[int], patience: float) -> None:
         """Build missing shards on the workers that there are; wait `patience` s for the first."""
-        threads = worker_threads(self._client, self._groups, patience)
+        threads = worker_threads(self._client, patience)
         if len(missing) == self.layout.n_shards:
             shards = self._maker.assign(threads)
         else:
