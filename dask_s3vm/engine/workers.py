@@ -9,7 +9,7 @@ import sys
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -38,8 +38,7 @@ logger = logging.getLogger(__name__)
 #: Numbers of shards, ascending, by the address of the worker that holds them.
 Holdings = dict[str, list[int]]
 
-#: Shards move to workers that have joined only if the largest number of shards per thread falls by
-#: at least this share.
+#: Shards move only if the largest number of shards per thread falls by at least this share.
 MIN_GAIN = 0.1
 
 #: Hosts of workers on this machine.
@@ -204,7 +203,7 @@ class WorkerList:
 #
 # Shards cost about the same, since they are cut by cost. Workers at first get consecutive runs of
 # them, in proportion to their threads. After a loss only the missing shards are handed out. When
-# workers join, a fair share moves to them if that is worth it.
+# workers join, or one turns out to be slow, shards move to the others if that is worth it.
 
 
 def first_runs(n_shards: int, threads: Sequence[int]) -> list[tuple[int, int]]:
@@ -225,8 +224,11 @@ def hand_out(missing: Sequence[int], threads: dict[str, int], held: Holdings) ->
     return _cut_by_sizes(missing, _fill(len(missing), threads, loads))
 
 
-def rebalance(threads: dict[str, int], held: Holdings) -> Holdings:
-    """Return the shards that should move, by the worker that gets them; none if not worth it."""
+def rebalance(threads: Mapping[str, float], held: Holdings) -> Holdings:
+    """Return the shards that should move, by the worker that gets them; none if not worth it.
+
+    threads : of each worker; fewer for a slow one (see `paces`).
+    """
     total = sum(map(len, held.values()))
     fair = _fill(total, threads, dict.fromkeys(threads, 0))
     if _fullest(fair, threads) > (1.0 - MIN_GAIN) * _fullest(
@@ -248,7 +250,7 @@ def _cut_by_sizes(numbers: Sequence[int], sizes: dict[str, int]) -> Holdings:
     return {worker: list(numbers[low:high]) for worker, (low, high) in runs if high > low}
 
 
-def _fill(n: int, threads: dict[str, int], loads: dict[str, int]) -> dict[str, int]:
+def _fill(n: int, threads: Mapping[str, float], loads: dict[str, int]) -> dict[str, int]:
     """Distribute `n` shards so that the largest number of shards per thread is least.
 
     loads : number of shards that each worker has already.
@@ -264,7 +266,7 @@ def _fill(n: int, threads: dict[str, int], loads: dict[str, int]) -> dict[str, i
     return sizes
 
 
-def _fullest(sizes: dict[str, int], threads: dict[str, int]) -> float:
+def _fullest(sizes: dict[str, int], threads: Mapping[str, float]) -> float:
     """Return the largest number of shards per thread."""
     return max(size / threads.get(worker, 1) for worker, size in sizes.items())
 
