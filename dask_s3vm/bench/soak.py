@@ -1,14 +1,17 @@
 """Memory of a cluster over many fits, beside that of the same traffic without this package.
 
-Dask itself grows with use: scheduler and workers keep logs, events and statistics of what they did.
-So the memory of fits says little by itself. `measure_soak` records what one fit of each method asks
-of dask, and has plain dask do just that as often, in a cluster of its own. What fits grow by beyond
-this control is the share of this package.
+Dask itself grows with use: scheduler and workers keep logs, events, profiles and statistics of what
+they did. So the memory of fits says little by itself. `measure_soak` records what one fit of each
+method asks of dask, and has plain dask do just that as often and for as long, in a cluster of its
+own. What fits grow by beyond this control is the share of this package.
 """
 
+import collections
 import contextlib
 import gc
 import os
+import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +20,7 @@ import dask
 import distributed
 import numpy as np
 import psutil
+from dask.utils import key_split
 from distributed.protocol import to_serialize
 
 from dask_s3vm.bench.safety import worker_processes
@@ -42,10 +46,11 @@ def measure_soak(n_fits: int, n_rows: int) -> list[Row]:
         with worker_processes(2) as client:
             fits = _fits(n_rows)
             traffic = [_traffic_of(fit) for fit in fits]
-            ours, left = _memory_over(client, fits, n_fits)
+            ours, left, seconds = _memory_over(client, fits, n_fits)
         with worker_processes(2) as client:
             repeats = [lambda one=one: one.repeat(client) for one in traffic]
-            control, _ = _memory_over(client, repeats, n_fits)
+            # profiles and samples of the system grow with time
+            control, _, _ = _memory_over(client, repeats, n_fits, seconds)
     return [_row(name, ours[name], control[name], left) for name in ours]
 
 
@@ -66,13 +71,14 @@ def _fits(n_rows: int) -> list[Callable[[], Any]]:
 class Traffic:
     """What a fit asks of dask.
 
-    graphs : for each, the number of its results, its bytes, and whether the results are actors.
+    graphs : for each, the number of its tasks by name, its bytes, and whether the results are
+        actors. The scheduler keeps a group of tasks per name for good.
     scattered : for each value, its bytes, and whether all workers get it.
     calls : bytes of the arguments of each call of an actor.
     runs : number of functions that were run on all workers.
     """
 
-    graphs: list[tuple[int, int, bool]] = field(default_factory=list)
+    graphs: list[tuple[dict[str, int], int, bool]] = field(default_factory=list)
     scattered: list[tuple[int, bool]] = field(default_factory=list)
     calls: list[int] = field(default_factory=list)
     runs: int = 0
@@ -86,10 +92,11 @@ class Traffic:
             for nbytes, broadcast in self.scattered
         ]
         actors: list[distributed.Future] = []
-        for n_keys, nbytes, is_actor in self.graphs:
-            made = client.map(
-                _Echo, [_content(nbytes // n_keys)] * n_keys, pure=False, actor=is_actor
-            )
+        for names, nbytes, is_actor in self.graphs:
+            token = uuid.uuid4().hex
+            keys = [f"{name}-{token}-{i}" for name, n_keys in names.items() for i in range(n_keys)]
+            content = [_content(nbytes // len(keys))] * len(keys)
+            made = client.map(_Echo, content, key=keys, actor=is_actor)
             (actors if is_actor else kept).extend(made)
         found = client.gather(actors)
         client.gather(kept)
@@ -126,7 +133,8 @@ def _traffic_of(fit: Callable[[], Any]) -> Traffic:
     traffic = Traffic()
 
     def graph(expr: Any, keys: Any, *args: Any, actors: Any = None, **kwargs: Any) -> None:
-        traffic.graphs.append((len(list(keys)), len(_pickled(expr)), bool(actors)))
+        names = collections.Counter(map(key_split, expr.__dask_graph__()))
+        traffic.graphs.append((dict(names), len(_pickled(expr)), bool(actors)))
 
     def scatter(data: Any, broadcast: bool = False, **kwargs: Any) -> None:
         traffic.scattered.append((len(_pickled(data)), broadcast))
@@ -169,22 +177,32 @@ def _noted(owner: type, name: str, note: Callable[..., None]) -> Iterator[None]:
 
 
 def _memory_over(
-    client: distributed.Client, work: Sequence[Callable[[], Any]], times: int
-) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-    """Do pieces of work in turn; return the MiB of each process after each, and what is left."""
+    client: distributed.Client,
+    work: Sequence[Callable[[], Any]],
+    times: int,
+    least: np.ndarray | None = None,
+) -> tuple[dict[str, np.ndarray], dict[str, int], np.ndarray]:
+    """Do pieces of work in turn: MiB of each process after each, what is left, seconds of each.
+
+    least : seconds that each shall take at least.
+    """
     pids = {"client and scheduler": os.getpid()}
     for number, pid in enumerate(client.run(os.getpid).values()):
         pids[f"worker {number}"] = pid
-    memory = np.empty((times, len(pids)))
-    for time in range(times):
-        work[time % len(work)]()
+    memory, seconds = np.empty((times, len(pids))), np.empty(times)
+    for number in range(times):
+        began = time.monotonic()
+        work[number % len(work)]()
+        if least is not None:
+            time.sleep(max(0.0, least[number] - (time.monotonic() - began)))
+        seconds[number] = time.monotonic() - began
         gc.collect()
-        memory[time] = [psutil.Process(pid).memory_info().rss / 2**20 for pid in pids.values()]
+        memory[number] = [psutil.Process(pid).memory_info().rss / 2**20 for pid in pids.values()]
     left = {
         "tasks": client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)),
         "futures": len(client.futures),
     }
-    return {name: memory[:, number] for number, name in enumerate(pids)}, left
+    return {name: memory[:, number] for number, name in enumerate(pids)}, left, seconds
 
 
 def _row(name: str, fits: np.ndarray, control: np.ndarray, left: dict[str, int]) -> Row:

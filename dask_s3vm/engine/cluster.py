@@ -20,6 +20,7 @@ from dask_s3vm.engine.calls import RemoteGroup, call_all
 from dask_s3vm.engine.computing import RetryBudget
 from dask_s3vm.engine.exchange import NOT_RUN, Exchange, Totals, merged
 from dask_s3vm.engine.operations import Operation, Recipes, uses_of
+from dask_s3vm.engine.paces import Paces
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import RoundTimes
 from dask_s3vm.engine.shard import drop_state
@@ -92,6 +93,7 @@ class ClusterEngine:
         self._budget = RetryBudget()
         self._worker_list = WorkerList(client)
         self._exchange = Exchange(client, layout.n_features)
+        self._paces = Paces()
         self._no_move_before = 0.0
         try:
             with self._reporting_lost_scheduler():
@@ -161,7 +163,7 @@ class ClusterEngine:
         undone: set[int] = set()
         with self._reporting_lost_scheduler():
             if self._worker_list.updated():
-                self._move_to_joined()
+                self._move_shards()
             if self.times.wanted:
                 calls = [(group.actor, ()) for group in self._groups.values()]
                 found = call_all(self._client, calls, "take_seconds")
@@ -306,7 +308,7 @@ class ClusterEngine:
 
     def _build(self, missing: list[int], patience: float) -> None:
         """Build missing shards on the workers that there are; wait `patience` s for the first."""
-        threads = worker_threads(self._client, self._groups, patience)
+        threads = worker_threads(self._client, patience)
         if len(missing) == self.layout.n_shards:
             shards = self._maker.assign(threads)
         else:
@@ -314,13 +316,17 @@ class ClusterEngine:
         if shards:
             self._add(self._maker.build(shards, threads))
 
-    def _move_to_joined(self) -> None:
-        """Move a fair share of the shards to workers that have joined, if that is worth it."""
+    def _move_shards(self) -> None:
+        """Move shards to workers that have joined, and away from slow ones, if that is worth it."""
         threads = self._worker_list.workers()
         joined = [address for address in threads if address not in self._groups]
-        if not joined or time.monotonic() < self._no_move_before or self._missing():
+        self._paces.look(self.times.by_worker, threads, self._held())
+        self.times.wanted |= len(threads) > 1
+        if not (joined or self._paces.changed):
             return
-        moving = rebalance(threads, self._held())
+        if time.monotonic() < self._no_move_before or self._missing():
+            return
+        moving = rebalance(self._paces.weights(threads), self._held())
         if not moving:
             return
         began = time.monotonic()
@@ -328,7 +334,7 @@ class ClusterEngine:
             check_versions(self._client, joined)
             fresh = self._maker.build(moving, threads)
         except (VersionMismatchError, MemoryShortError, WorkerLostError) as error:
-            logger.warning("workers that joined are not used: %s", error)
+            logger.warning("shards stay where they are: %s", error)
             rest = max(60.0, MOVE_REST * (time.monotonic() - began))
             self._no_move_before = time.monotonic() + rest
             return
@@ -337,7 +343,7 @@ class ClusterEngine:
             self._shed(group, [number for number in group.numbers if number in moved])
         self._add(fresh)
         self._no_move_before = time.monotonic() + MOVE_REST * (time.monotonic() - began)
-        logger.info("%d shards moved to %d workers that joined", len(moved), len(joined))
+        logger.info("%d shards moved to %d workers", len(moved), len(fresh))
 
     def _add(self, fresh: list[RemoteGroup]) -> None:
         """Add new groups; a group on a worker that already has one becomes part of it."""

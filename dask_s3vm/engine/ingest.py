@@ -84,12 +84,11 @@ def _ingest_lazy(
     """Take in the rows of a dask array."""
     lazy = _lazy_blocks(X, y, sample_weight)
     if client is None:
-        _compile_in_background(None, [], X)
+        _compile_in_background(None, X)
         return LocalSource(list(dask.compute(*lazy)), columns, own=True)
     from dask_s3vm.engine.placement import ClusterSource, ComputedBlocks
-    from dask_s3vm.engine.workers import worker_threads
 
-    compiling = _compile_in_background(client, list(worker_threads(client)), X)
+    compiling = _compile_in_background(client, X)
     source = ClusterSource(client, ComputedBlocks(client, lazy), columns)
     del compiling
     small = sum(fact.nbytes for fact in source.facts) <= _config.local_bytes()
@@ -221,10 +220,8 @@ def _read_block(task: _BlockTask, labels: Any, weights: Any, mapped: bool) -> Bl
 # Compilation of kernels ---------------------------------------------------------------------
 
 
-def _compile_in_background(
-    client: "distributed.Client | None", workers: list[str], X: da.Array
-) -> Any:
-    """Start to compile kernels for rows like those of X while the rows are read.
+def _compile_in_background(client: "distributed.Client | None", X: da.Array) -> Any:
+    """Start to compile kernels for rows like those of X while the rows are read; once per worker.
 
     The types are a guess from dask's metadata; a wrong guess does no harm. Returns futures that
     must be kept until the rows are on the workers; None without a client. With a filled cache this
@@ -234,6 +231,13 @@ def _compile_in_background(
     if client is None:
         threading.Thread(target=warm, args=kind, daemon=True).start()
         return None
+    from dask_s3vm.engine.watch import cluster_state
+    from dask_s3vm.engine.workers import done_for, first_time, worker_threads
+
+    found = worker_threads(client)
+    state = cluster_state(client)
+    workers = first_time(client, kind, found, state)
+    done_for(client, kind, workers, state)
     return [
         client.submit(warm, *kind, workers=[worker], allow_other_workers=True, pure=False)
         for worker in workers

@@ -8,7 +8,8 @@ import logging
 import sys
 import time
 import uuid
-from collections.abc import Callable, Collection, Generator, Sequence
+import weakref
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -37,25 +38,27 @@ logger = logging.getLogger(__name__)
 #: Numbers of shards, ascending, by the address of the worker that holds them.
 Holdings = dict[str, list[int]]
 
-#: Shards move to workers that have joined only if the largest number of shards per thread falls by
-#: at least this share.
+#: Shards move only if the largest number of shards per thread falls by at least this share.
 MIN_GAIN = 0.1
 
 #: Hosts of workers on this machine.
 HERE = ("127.0.0.1", "localhost", "::1")
 
+#: By client, what need not be done again for a worker: (what, address, folder of the worker). The
+#: folder tells a worker from an earlier one at the same address.
+_done: weakref.WeakKeyDictionary[distributed.Client, set[tuple[Any, str, str]]] = (
+    weakref.WeakKeyDictionary()
+)
 
-def worker_threads(
-    client: distributed.Client, known: Collection[str] = (), patience: float | None = None
-) -> dict[str, int]:
+
+def worker_threads(client: distributed.Client, patience: float | None = None) -> dict[str, int]:
     """Return the threads of each worker by address, after a check that all run this version.
 
-    known : addresses of workers that have passed this check before.
     patience : seconds to wait for a first worker; default `s3vm.connect-timeout`.
     """
     patience = _config.connect_timeout() if patience is None else patience
     deadline = time.monotonic() + patience
-    while not (found := running_workers(cluster_state(client))):
+    while not (found := running_workers(state := cluster_state(client))):
         if time.monotonic() > deadline:
             raise EngineError(
                 f"the scheduler at {client.scheduler.address} has no worker "
@@ -63,10 +66,33 @@ def worker_threads(
             )
         interrupts.sleep(0.1)
     try:
-        check_versions(client, [address for address in found if address not in known])
+        check_versions(client, found, state)
     except WorkerLostError:  # a worker has left meanwhile: look again
-        return worker_threads(client, known, patience)
+        return worker_threads(client, patience)
     return found
+
+
+def first_time(
+    client: distributed.Client, what: Any, workers: Iterable[str], state: dict[str, Any]
+) -> list[str]:
+    """Return those of some workers for which `done_for` has not been called.
+
+    Fits follow each other on the same workers, which log and remember whatever they are asked.
+    """
+    done = _done.get(client, ())
+    return [one for one in workers if (what, *_identity(one, state)) not in done]
+
+
+def done_for(
+    client: distributed.Client, what: Any, workers: Iterable[str], state: dict[str, Any]
+) -> None:
+    """Have `first_time` leave these workers out from now on."""
+    present = {one for one in _done.get(client, ()) if one[1] in state["workers"]}
+    _done[client] = present | {(what, *_identity(one, state)) for one in workers}
+
+
+def _identity(worker: str, state: dict[str, Any]) -> tuple[str, str]:
+    return worker, state["workers"].get(worker, {}).get("local_directory", "")
 
 
 def running_workers(state: dict[str, Any]) -> dict[str, int]:
@@ -75,8 +101,15 @@ def running_workers(state: dict[str, Any]) -> dict[str, int]:
     return {address: info["nthreads"] for address, info in workers if runs_tasks(info)}
 
 
-def check_versions(client: distributed.Client, workers: list[str]) -> None:
-    """Raise `VersionMismatchError` if one of these workers runs another version."""
+def check_versions(
+    client: distributed.Client, workers: Iterable[str], state: dict[str, Any] | None = None
+) -> None:
+    """Raise `VersionMismatchError` if one of these workers runs another version.
+
+    state : the scheduler's identity, if it is known.
+    """
+    state = state or cluster_state(client)
+    workers = first_time(client, "version", workers, state)
     if not workers:
         return
     found = watched(
@@ -96,6 +129,8 @@ def check_versions(client: distributed.Client, workers: list[str]) -> None:
             f"{len(wrong)} of {len(found)} workers do not run dask_s3vm {__version__} as the "
             f"client does: worker {worker} has {what}; install one version everywhere"
         )
+    right = [worker for worker, version in found.items() if version == __version__]
+    done_for(client, "version", right, state)
 
 
 def _worker_version() -> str:
@@ -168,7 +203,7 @@ class WorkerList:
 #
 # Shards cost about the same, since they are cut by cost. Workers at first get consecutive runs of
 # them, in proportion to their threads. After a loss only the missing shards are handed out. When
-# workers join, a fair share moves to them if that is worth it.
+# workers join, or one turns out to be slow, shards move to the others if that is worth it.
 
 
 def first_runs(n_shards: int, threads: Sequence[int]) -> list[tuple[int, int]]:
@@ -189,8 +224,11 @@ def hand_out(missing: Sequence[int], threads: dict[str, int], held: Holdings) ->
     return _cut_by_sizes(missing, _fill(len(missing), threads, loads))
 
 
-def rebalance(threads: dict[str, int], held: Holdings) -> Holdings:
-    """Return the shards that should move, by the worker that gets them; none if not worth it."""
+def rebalance(threads: Mapping[str, float], held: Holdings) -> Holdings:
+    """Return the shards that should move, by the worker that gets them; none if not worth it.
+
+    threads : of each worker; fewer for a slow one (see `paces`).
+    """
     total = sum(map(len, held.values()))
     fair = _fill(total, threads, dict.fromkeys(threads, 0))
     if _fullest(fair, threads) > (1.0 - MIN_GAIN) * _fullest(
@@ -212,7 +250,7 @@ def _cut_by_sizes(numbers: Sequence[int], sizes: dict[str, int]) -> Holdings:
     return {worker: list(numbers[low:high]) for worker, (low, high) in runs if high > low}
 
 
-def _fill(n: int, threads: dict[str, int], loads: dict[str, int]) -> dict[str, int]:
+def _fill(n: int, threads: Mapping[str, float], loads: dict[str, int]) -> dict[str, int]:
     """Distribute `n` shards so that the largest number of shards per thread is least.
 
     loads : number of shards that each worker has already.
@@ -228,7 +266,7 @@ def _fill(n: int, threads: dict[str, int], loads: dict[str, int]) -> dict[str, i
     return sizes
 
 
-def _fullest(sizes: dict[str, int], threads: dict[str, int]) -> float:
+def _fullest(sizes: dict[str, int], threads: Mapping[str, float]) -> float:
     """Return the largest number of shards per thread."""
     return max(size / threads.get(worker, 1) for worker, size in sizes.items())
 

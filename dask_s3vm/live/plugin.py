@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 #: Topic of the event log.
 TOPIC = "s3vm"
 
+#: Messages that stay in the event log. Dask would keep a thousand, of some 10 kB in memory each.
+KEPT = 100
+
 #: Routes of every scheduler, by which the prefix of its dashboard is found.
 _KNOWN_ROUTES = ("/health$", "/json/identity.json$", "/info/main/workers.html$")
 
@@ -66,10 +69,11 @@ class LivePage(SchedulerPlugin):
 
     def __init__(self) -> None:
         self._board: Board | None = None
+        self._scheduler: Any = None
 
     async def start(self, scheduler: Any) -> None:
         """Add the page; called by the scheduler."""
-        self._board = Board()
+        self._board, self._scheduler = Board(), scheduler
         application = scheduler.http_application
         prefix, told = _prefix_of(application), {"board": self._board}
         application.add_handlers(
@@ -81,6 +85,10 @@ class LivePage(SchedulerPlugin):
         """Take in a message; called by the scheduler for every event."""
         if topic == TOPIC and self._board is not None:
             self._board.take(msg)
+            with contextlib.suppress(AttributeError):  # dask has no public way to shorten a topic
+                events = self._scheduler._broker._topics[TOPIC].events
+                while len(events) > KEPT:
+                    events.popleft()
 
 
 def _prefix_of(application: Application) -> str:

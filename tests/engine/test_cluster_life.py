@@ -1,6 +1,7 @@
 """Fits on a cluster leave nothing behind, survive losses, and name what is wrong."""
 
 import gc
+import weakref
 
 import dask
 import dask.array as da
@@ -12,6 +13,7 @@ from waiting import wait_until
 
 import dask_s3vm
 from dask_s3vm import L2SVM
+from dask_s3vm.engine import workers
 from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.engine.sources import LocalSource
@@ -105,11 +107,32 @@ def test_a_local_scheduler_in_the_configuration_wins(client, sparse_data):
 
 
 def test_another_version_on_a_worker_is_named(client, sparse_data, monkeypatch):
+    monkeypatch.setattr(workers, "_done", weakref.WeakKeyDictionary())  # they were asked before
     monkeypatch.setattr(dask_s3vm, "__version__", "0.0.0")
     worker = min(client.nthreads())
     message = rf"2 of 2 workers do not run dask_s3vm .*{worker} has version 0\.0\.0"
     with pytest.raises(VersionMismatchError, match=message):
         L2SVM().fit(*sparse_data)
+
+
+def test_a_worker_is_asked_for_its_version_once(client, sparse_data, as_dask, monkeypatch):
+    X, y = sparse_data
+    monkeypatch.setattr(workers, "_done", weakref.WeakKeyDictionary())
+    asked, run = [], client.run
+    monkeypatch.setattr(
+        client,
+        "run",
+        lambda *args, **how: (asked.append(sorted(how["workers"])), run(*args, **how))[1],
+    )
+    for rows in (X, as_dask(X, CHUNKS), X):
+        L2SVM().fit(rows, y)
+    present = sorted(client.nthreads())
+    assert asked == [present]
+    state, other = workers.cluster_state(client), present[0]
+    state["workers"][other]["local_directory"] += "-of-a-successor"
+    monkeypatch.setattr(workers, "cluster_state", lambda _: state)
+    workers.worker_threads(client)
+    assert asked == [present, [other]]
 
 
 def test_no_worker_is_an_error_soon(sparse_data, as_dask):

@@ -1,6 +1,7 @@
 """Every method, the faults that it is to survive, and how a fault finds its moment."""
 
 import asyncio
+import contextlib
 import threading
 import time
 
@@ -9,6 +10,7 @@ import dask.array as da
 import numpy as np
 from distributed.core import Status
 from processes import MEMORY
+from waiting import LIMIT
 
 from dask_s3vm import (
     DAS3VM,
@@ -60,10 +62,10 @@ def rows():
     return dense, np.where(np.arange(300) % 8 == 0, y, -1)
 
 
-def fit(name, callbacks=None):
+def fit(name, **params):
     """Fit a method to rows as a dask array."""
     X, y = rows()
-    model = METHODS[name]()
+    model = METHODS[name]().set_params(**params)
     lazy = da.from_array(X, chunks=(75, 15))
     return model.fit(lazy) if name == "clustering" else model.fit(lazy, y)
 
@@ -96,6 +98,22 @@ def moments_of(name):
         model = fit(name)
     pieces = len(model.history_) if name in POOLED else 0
     return found(model), {"placement": 3, "training": model.n_rounds_ + pieces}
+
+
+def outcome(method, wanted, **params):
+    """What becomes of a fit: "survived", "hung", or how it failed."""
+    ends = []
+
+    def run():
+        try:
+            ends.append("survived" if found(fit(method, **params)) == wanted else "other bits")
+        except Exception as error:
+            ends.append(f"{type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(LIMIT)
+    return ends[0] if ends else "hung"
 
 
 class Moments:
@@ -171,6 +189,10 @@ def pause(dask_worker):
     dask_worker.status = Status.paused
 
 
+def go_on(dask_worker):
+    dask_worker.status = Status.running
+
+
 async def hog(dask_worker):
     """Use more memory than the nanny allows, until it ends the worker."""
     content = np.ones(MEMORY // 8)
@@ -200,7 +222,9 @@ def faults(world, client, rng, totals, other):
 
     def on_any(function, **how):
         workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
-        client.run(function, workers=[workers[int(rng.integers(len(workers)))]], **how)
+        chosen = workers[int(rng.integers(len(workers)))]
+        with contextlib.suppress(OSError):  # another fault has ended it: the fit must not see that
+            client.run(function, workers=[chosen], **how)
         world.n_faults += 1
 
     def kill_client():

@@ -75,11 +75,11 @@ def pytest_terminal_summary(terminalreporter):
     if not rows:
         return
     cells = collections.defaultdict(lambda: [0, 0])
-    for method, fault, _, end in rows:
-        cells[method, fault][0] += end == "survived"
-        cells[method, fault][1] += 1
+    for method, fault, n, end in rows:
+        cells[method, fault][0] += n if end == "survived" else 0
+        cells[method, fault][1] += n
     faults = list(dict.fromkeys(fault for _, fault, _, _ in rows))
-    terminalreporter.section("fits that survived, of all")
+    terminalreporter.section("faults survived, of all")
     width = max(len(method) for method, *_ in rows)
     terminalreporter.write_line(" " * width + "".join(f"{fault:>13}" for fault in faults))
     for method in dict.fromkeys(method for method, *_ in rows):
@@ -88,6 +88,8 @@ def pytest_terminal_summary(terminalreporter):
             for fault in faults
         ]
         terminalreporter.write_line(f"{method:<{width}}" + "".join(f"{cell:>13}" for cell in shown))
-    ends = collections.Counter(end for *_, end in rows)
+    ends = collections.Counter()
+    for *_, n, end in rows:
+        ends[end] += n
     told = ", ".join(f"{count} {end}" for end, count in ends.most_common())
-    terminalreporter.write_line(f"{sum(row[2] for row in rows)} faults in {len(rows)} fits: {told}")
+    terminalreporter.write_line(f"{sum(ends.values())} faults: {told}")

@@ -189,23 +189,23 @@ class Processes:
         self._folder.cleanup()
 
 
-def fit_elsewhere(address, method, security, pipe):
+def fit_elsewhere(address, method, security, pipe, params):
     import dask
     from cases import SMALL, fit, found
 
     with (
-        dask.config.set(SMALL),
+        dask.config.set(SMALL | {"s3vm.checkpoint-interval": 0}),
         Client(address, timeout=LIMIT, security=Security(**security)) as client,
     ):
         pipe.send(client.id)
-        pipe.send(found(fit(method)))
+        pipe.send(found(fit(method, **params)))
 
 
 @contextlib.contextmanager
-def in_process(world, method):
+def in_process(world, method, **params):
     """Run a fit in another process; gives the process and a function that waits for its result."""
     ours, theirs = _context.Pipe()
-    args = (world.address, method, world._security, theirs)
+    args = (world.address, method, world._security, theirs, params)
     process = _context.Process(target=fit_elsewhere, args=args, daemon=True)
     process.start()
     try:

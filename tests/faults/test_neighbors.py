@@ -9,9 +9,8 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from cases import Moments, fit, found, reference
+from cases import Moments, fit, found, go_on, pause, reference
 from distributed import Client, LocalCluster
-from distributed.core import Status
 from processes import Processes
 from waiting import LIMIT, wait_until
 
@@ -90,14 +89,6 @@ def test_a_frozen_worker_of_another_client_is_left_alone(shared, monkeypatch):
         finally:
             os.kill(frozen, signal.SIGCONT)
             engine.close()
-
-
-def pause(dask_worker):
-    dask_worker.status = Status.paused
-
-
-def go_on(dask_worker):
-    dask_worker.status = Status.running
 
 
 @pytest.mark.parametrize("method", ["tsvm", "s2rlsc pool"])

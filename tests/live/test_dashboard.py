@@ -228,3 +228,14 @@ def test_a_lost_worker_is_told(rows, state_at):
         assert any("is gone, and" in text for text in texts)
         assert any("placed again" in text for text in texts)
         assert ["shards", str(sum(n for _, n, _ in fit["shards"]))] in fit["facts"]
+
+
+def test_many_fits_do_not_fill_the_event_log(client, rows):
+    L2SVM().fit(*rows)  # the page is there
+    _, message = client.get_events(TOPIC)[-1]
+    for _ in range(plugin.KEPT + 50):
+        client.log_event(TOPIC, message)
+    client.log_event(TOPIC, message | {"rounds": 12345})
+    kept = client.get_events(TOPIC)
+    assert len(kept) == plugin.KEPT
+    assert kept[-1][1]["rounds"] == 12345, "the last ones stay"
