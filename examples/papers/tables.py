@@ -72,6 +72,7 @@ class Cell:
     seconds: float = math.nan
     note: str = ""
     judged: bool = True
+    expected: int | None = None
 
     @property
     def mean(self):
@@ -116,9 +117,13 @@ class Table:
         higher_is_better=False,
         extra=(),
         columns=None,
+        best=False,
     ):
         self.name, self.title, self.out = name, title, Path(out)
         self.unit, self.digits, self.higher = unit, digits, higher_is_better
+        self.best = best
+        #: Splits that a cell should have; one that has another number says so.
+        self.expected = None
         source, columns = columns or (name, None)
         known = (NUMBERS / f"{source}.csv").exists()
         self.paper_methods, self.paper = numbers(source) if known else ([], {})
@@ -152,6 +157,7 @@ class Table:
                 (seconds or {}).get(method, math.nan),
                 (notes or {}).get(method, ""),
                 judged,
+                self.expected,
             )
         self.rows[key] = cells
         self._print(key)
@@ -171,7 +177,9 @@ class Table:
         if not len(cell.values):
             return cell.note or "not run"
         spread = "" if math.isnan(cell.sd) else f" ± {cell.sd:.{self.digits}f}"
-        return f"{cell.mean:.{self.digits}f}{spread}"
+        count = len(cell.values)
+        few = f" ({count})" if cell.expected and count != cell.expected else ""
+        return f"{cell.mean:.{self.digits}f}{spread}{few}"
 
     @staticmethod
     def paper_text(cell):
@@ -229,7 +237,7 @@ class Table:
         lines += [f"- {text}" for text in self.settings]
         lines += ["", "| row | " + " | ".join(keep) + " |", "|---" * (len(keep) + 1) + "|"]
         for key, cells in self.rows.items():
-            name, marks = label(key), [self._mark(cells[m]) for m in keep]
+            name, marks = label(key), [self._mark(cells[m], cells) for m in keep]
             reasons = {cell.note for cell in cells.values()}
             if len(reasons) == 1 and not any(len(cell.values) for cell in cells.values()):
                 name = f"{name}: *{reasons.pop()}*"  # once, not in every cell
@@ -241,8 +249,14 @@ class Table:
     def _shown(cell):
         return cell.paper is not None or len(cell.values) > 0
 
-    def _mark(self, cell):
+    def _mark(self, cell, row):
         ours = self.text(cell)
+        if self.best and len(cell.values):
+            means = [c.mean for c in row.values() if len(c.values)]
+            if cell.mean == (max if self.higher else min)(means):
+                ours = f"**{ours}**"
+        if not math.isnan(cell.seconds):
+            ours += f" <sub>{cell.seconds:.2g} s</sub>"
         if cell.paper is None:
             return ours
         verdict = cell.agrees(self.higher)
