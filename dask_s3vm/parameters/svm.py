@@ -86,7 +86,7 @@ class LapSVMParameters(
         estimator="_lapsvm:LapSVM",
         shares_path=True,
         row_bytes=38,
-        rounds=((9, 157), (72, 966)),
+        rounds=((13, 101), (24, 220)),
     )
 
     lam_manifold: float = parameter(

@@ -13,6 +13,7 @@ from pathlib import Path
 import dask
 import joblib
 from datasets import missing
+from tables import LEFT_OUT
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -97,7 +98,7 @@ def excuse(row, name, args, quick_sets):
     if why is None and args.quick and row not in quick_sets:
         why = "not run (--quick)"
     if why is None and args.sets and not any(word.lower() in row.lower() for word in args.sets):
-        why = "not run (--sets)"
+        why = LEFT_OUT
     return why
 
 

@@ -22,7 +22,7 @@ from common import excuse, kept_in, options, over_splits, run, timed
 from datasets import NotAtHand, load
 from figures import Figure, scatter
 from flip_cost import against_naive
-from splits import given, three_way, training
+from splits import draws_of, given, three_way, training
 from tables import Table
 
 from dask_s3vm import CCCPS3VM, RLSC, S2RLSC, rlsc_path, s2rlsc_path
@@ -115,7 +115,8 @@ def classification(args, number, is_realistic):
             X, y = X[:1000], y[:1000]
         found, seconds = {}, {}
         for method in table.methods:
-            runs = over_splits(one_split, range(splits), args.jobs, X, y, sizes, is_realistic, plan,
+            seeds = range(draws_of(name, sizes[0], splits))
+            runs = over_splits(one_split, seeds, args.jobs, X, y, sizes, is_realistic, plan,
                                name in NAMES, method,
                                kept=kept_in(args, "001", word, *key, method))  # fmt: skip
             found[method] = [one[0] for one in runs]

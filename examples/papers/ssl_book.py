@@ -37,8 +37,10 @@ from dask_s3vm import (
 )
 
 GRAPHS = ("label propagation", "label spreading")
+#: The supervised SVM with lam and kernel of LapSVM.
+NARROW = "L2SVM as LapSVM"
 METHODS = ("SVM", "L2SVM", "RLSC", "self-training", *GRAPHS, "S3VM", "TSVM", "DAS3VM", "CCCPS3VM",
-           "QNS3VM", "S2RLSC", "QPS3VM", "SubmodularS3VM", "STARSVM", "LapSVM")  # fmt: skip
+           "QNS3VM", "S2RLSC", "QPS3VM", "SubmodularS3VM", "STARSVM", NARROW, "LapSVM")  # fmt: skip
 LARGE = 10_000
 TOO_LARGE = (*GRAPHS, "self-training", "SVM", "S2RLSC", "SubmodularS3VM", "STARSVM")
 QUICK_SETS = ("g50c",)
@@ -75,6 +77,7 @@ def make(method, kernel, sigma, n_labels, ratio):
         "QPS3VM": lambda: QPS3VM(1.0, 0.1, **semi),
         "SubmodularS3VM": lambda: SubmodularS3VM(1.0, 0.1, **semi),
         "STARSVM": lambda: STARSVM(1.0, 0.7, **semi),
+        NARROW: lambda: L2SVM(1e-4, **ours | narrow),
         "LapSVM": lambda: LapSVM(1e-4, 1.0, **ours | narrow),
     }  # fmt: skip
     if method in makers:

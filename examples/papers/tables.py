@@ -10,7 +10,7 @@ which needs several splits. Means that do not agree are called better or worse t
 
 import csv
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 NUMBERS = Path(__file__).resolve().parent / "numbers"
 KEYS = ("set", "l", "u", "t")
 ABSENT = "not in this package"
+LEFT_OUT = "not run (--sets)"
 FIELDS = ("row", "method", "paper_mean", "paper_sd", "ours_mean", "ours_sd", "splits", "agree",
           "seconds", "note")  # fmt: skip
 
@@ -65,7 +66,10 @@ def numbers(name):
 
 @dataclass
 class Cell:
-    """The numbers of one method in one row of a table: those of the paper and ours."""
+    """The numbers of one method in one row of a table: those of the paper and ours.
+
+    former : mean, standard deviation and number of splits of an earlier run, in place of values.
+    """
 
     paper: Printed | None = None
     values: list = field(default_factory=list)
@@ -73,20 +77,30 @@ class Cell:
     note: str = ""
     judged: bool = True
     expected: int | None = None
+    former: tuple = ()
+
+    @property
+    def count(self):
+        """Number of splits."""
+        return self.former[2] if self.former else len(self.values)
 
     @property
     def mean(self):
         """Mean over the splits."""
+        if self.former:
+            return self.former[0]
         return float(np.mean(self.values)) if len(self.values) else math.nan
 
     @property
     def sd(self):
         """Standard deviation over the splits."""
+        if self.former:
+            return self.former[1]
         return float(np.std(self.values)) if len(self.values) > 1 else math.nan
 
     def agrees(self, higher_is_better):
         """Return "yes", "no, better", "no, worse", or "" if there is nothing to compare."""
-        if self.paper is None or not len(self.values) or not self.judged:
+        if self.paper is None or not self.count or not self.judged:
             return ""
         allowed = self.sd if self.paper.sd is None else self.paper.sd
         if math.isnan(allowed):
@@ -135,6 +149,7 @@ class Table:
             }
         self.methods = [*self.paper_methods, *(m for m in extra if m not in self.paper_methods)]
         self.rows = {}
+        self.former = self._former()
         self.settings = []
         self.short = title.partition(":")[0]
         print(f"\n{title}")
@@ -164,8 +179,34 @@ class Table:
         self.write()
 
     def miss(self, key, why):
-        """Add a row that was not run."""
-        self.add(key, {}, notes=dict.fromkeys(self.methods, why))
+        """Add a row that was not run; of sets left out by --sets, as an earlier run has left it."""
+        known = self.former.get(label(key)) if why == LEFT_OUT else None
+        if known is None:
+            self.add(key, {}, notes=dict.fromkeys(self.methods, why))
+            return
+        paper = self.paper.get(key, {})
+        self.rows[key] = {
+            method: replace(
+                known.get(method, Cell()), paper=paper.get(method), expected=self.expected
+            )
+            for method in self.methods
+        }
+        self.write()
+
+    def _former(self):
+        """Read what an earlier run has left: {row: {method: cell}}."""
+        path, found = self.out / f"{self.name}.csv", {}
+        if not path.exists():
+            return found
+        with open(path, encoding="utf-8", newline="") as stream:
+            for line in csv.DictReader(stream):
+                held = {"note": line["note"], "seconds": float(line["seconds"] or "nan")}
+                if line["splits"]:
+                    numbers = (float(line[name] or "nan") for name in ("ours_mean", "ours_sd"))
+                    held["former"] = (*numbers, int(line["splits"]))
+                    held["judged"] = line["agree"] != "" or line["paper_mean"] == ""
+                found.setdefault(line["row"], {})[line["method"]] = Cell(**held)
+        return found
 
     def skip(self, keys, why):
         """Add rows that were not run."""
@@ -174,11 +215,10 @@ class Table:
 
     def text(self, cell):
         """Return our number of a cell, or why there is none."""
-        if not len(cell.values):
+        if not cell.count:
             return cell.note or "not run"
         spread = "" if math.isnan(cell.sd) else f" ± {cell.sd:.{self.digits}f}"
-        count = len(cell.values)
-        few = f" ({count})" if cell.expected and count != cell.expected else ""
+        few = f" ({cell.count})" if cell.expected and cell.count != cell.expected else ""
         return f"{cell.mean:.{self.digits}f}{spread}{few}"
 
     @staticmethod
@@ -189,7 +229,7 @@ class Table:
     def _print(self, key):
         cells = self.rows[key]
         reasons = {cell.note for cell in cells.values() if cell.note} - {ABSENT}
-        if len(reasons) == 1 and not any(len(cell.values) for cell in cells.values()):
+        if len(reasons) == 1 and not any(cell.count for cell in cells.values()):
             paper = ", ".join(
                 f"{m} {self.paper_text(c)}" for m, c in cells.items() if c.paper is not None
             )
@@ -226,7 +266,7 @@ class Table:
         return (
             row, method, "" if paper is None else paper.mean,
             "" if paper is None or paper.sd is None else paper.sd,
-            short(cell.mean), short(cell.sd), len(cell.values) or "", cell.agrees(self.higher),
+            short(cell.mean), short(cell.sd), cell.count or "", cell.agrees(self.higher),
             short(cell.seconds, 3), cell.note,
         )  # fmt: skip
 
@@ -239,7 +279,7 @@ class Table:
         for key, cells in self.rows.items():
             name, marks = label(key), [self._mark(cells[m], cells) for m in keep]
             reasons = {cell.note for cell in cells.values()}
-            if len(reasons) == 1 and not any(len(cell.values) for cell in cells.values()):
+            if len(reasons) == 1 and not any(cell.count for cell in cells.values()):
                 name = f"{name}: *{reasons.pop()}*"  # once, not in every cell
                 marks = [self.paper_text(cells[m]) for m in keep]
             lines.append(f"| {name} | " + " | ".join(marks) + " |")
@@ -247,12 +287,12 @@ class Table:
 
     @staticmethod
     def _shown(cell):
-        return cell.paper is not None or len(cell.values) > 0
+        return cell.paper is not None or cell.count > 0
 
     def _mark(self, cell, row):
         ours = self.text(cell)
-        if self.best and len(cell.values):
-            means = [c.mean for c in row.values() if len(c.values)]
+        if self.best and cell.count:
+            means = [c.mean for c in row.values() if c.count]
             if cell.mean == (max if self.higher else min)(means):
                 ours = f"**{ours}**"
         if not math.isnan(cell.seconds):
