@@ -309,6 +309,8 @@ class Table:
         ]
         said = {word: verdicts.count(word) for word in ("yes", "no, better", "no, worse")}
         total = sum(said.values())
+        if not total:
+            return "The best method of each row is bold." if self.best else ""
         return (
             f"Of {total} cells with a number of the paper and of ours, {said['yes']} agree, "
             f"{said['no, better']} are better, {said['no, worse']} worse."
