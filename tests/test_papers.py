@@ -174,6 +174,9 @@ def test_rows_of_other_sets_stay_as_they_are(tmp_path):
     page = (tmp_path / "001_table_2.md").read_text(encoding="utf-8")
     assert "10.5 ± 1.2 (3) <sub>0.25 s</sub>" in page
     assert "5.0 ± 0.0 **yes**" in page
+    sets = tables.Table("001_table_2", "Table 2", tmp_path)
+    sets.miss((first[0],), tables.LEFT_OUT)  # all rows of the set
+    assert len(sets.rows) == 2
 
 
 def test_the_page_counts_cells_and_winners(tmp_path):

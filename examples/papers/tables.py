@@ -180,17 +180,21 @@ class Table:
 
     def miss(self, key, why):
         """Add a row that was not run; of sets left out by --sets, as an earlier run has left it."""
-        known = self.former.get(label(key)) if why == LEFT_OUT else None
-        if known is None:
+        name, left = label(key), []
+        if why == LEFT_OUT:  # a key without numbers of rows means all rows of the set
+            left = [row for row in self.former if row == name or row.startswith(f"{name} l=")]
+        if not left:
             self.add(key, {}, notes=dict.fromkeys(self.methods, why))
             return
         paper = self.paper.get(key, {})
-        self.rows[key] = {
-            method: replace(
-                known.get(method, Cell()), paper=paper.get(method), expected=self.expected
-            )
-            for method in self.methods
-        }
+        for row in left:
+            known = self.former[row]
+            self.rows[key if row == name else row] = {
+                method: replace(
+                    known.get(method, Cell()), paper=paper.get(method), expected=self.expected
+                )
+                for method in self.methods
+            }
         self.write()
 
     def _former(self):
