@@ -139,6 +139,61 @@ def test_splits_that_are_done_are_not_run_again(tmp_path, monkeypatch):
     assert [split["SVM"][0] for split in found] == [10, 11, 12, 13]
 
 
+def test_kept_splits_are_tabulated_without_a_run(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(PAPERS))
+    over_splits, kept = script("common").over_splits, tmp_path / "row.json"
+    over_splits(lambda seed: seed + 1, range(2), 1, kept=kept)
+    assert over_splits(pytest.fail, range(5), 0, kept=kept) == [1, 2]
+    assert over_splits(pytest.fail, range(5), 0, kept=tmp_path / "none.json") == []
+
+
+def test_rows_of_other_sets_stay_as_they_are(tmp_path):
+    tables = script("tables")
+
+    def table():
+        made = tables.Table("001_table_2", "Table 2", tmp_path)
+        made.expected = 2
+        return made
+
+    first, second, *_ = table().paper
+    before = table()
+    before.add(first, {"RLSC": [9.0, 12.0, 10.5]}, {"RLSC": 0.25})
+    before.add(second, {"RLSC": [1.0, 2.0]})
+    again = table()
+    again.miss(first, tables.LEFT_OUT)
+    again.add(second, {"RLSC": [5.0, 5.0]})
+    left, new = (
+        {line["method"]: line for line in lines(tmp_path / "001_table_2.csv")[k : k + 4]}["RLSC"]
+        for k in (0, 4)
+    )
+    assert [left[k] for k in ("ours_mean", "splits", "seconds", "agree")] == [
+        "10.5000", "3", "0.250", "yes",
+    ]  # fmt: skip
+    assert float(left["ours_sd"]) == pytest.approx(np.std([9.0, 12.0, 10.5]), abs=1e-4)
+    assert (new["ours_mean"], new["splits"]) == ("5.0000", "2")
+    page = (tmp_path / "001_table_2.md").read_text(encoding="utf-8")
+    assert "10.5 ± 1.2 (3) <sub>0.25 s</sub>" in page
+    assert "5.0 ± 0.0 **yes**" in page
+    sets = tables.Table("001_table_2", "Table 2", tmp_path)
+    sets.miss((first[0],), tables.LEFT_OUT)  # all rows of the set
+    assert len(sets.rows) == 2
+
+
+def test_the_page_counts_cells_and_winners(tmp_path):
+    tables, readme = script("tables"), script("readme")
+    table = tables.Table("001_table_2", "Table 2", tmp_path)
+    table.add(next(iter(table.paper)), {"RLSC": [10.6], "LIBSVM": [50.0], "UniverSVM": [0.1]})
+    assert readme.counts(tmp_path, ["001_table_2"]) == (
+        "**Of 3 cells 1 agree, 1 are better, 1 are worse.** Worse, by method: RLSC 0 of 1, "
+        "LIBSVM 1 of 1, UniverSVM 0 of 1."
+    )
+    best = tables.Table("best", "Best", tmp_path, extra=("one", "two"), best=True)
+    best.add(("a",), {"one": [1.0, 3.0], "two": [5.0]})
+    best.add(("b",), {"one": [1.0], "two": [1.0]})
+    assert readme.best(tmp_path, "best") == "**Best of 2 rows:** one 2, two 1."
+    assert "| a | **2.0 ± 1.0** | 5.0 |" in best.markdown()
+
+
 def test_balanced_draws_have_half_of_the_labels_of_each_class():
     three_way, y = script("splits").three_way, (np.arange(500) % 5 == 0).astype(int)
     labeled, unlabeled, test = three_way(y, (25, 225, 250), 3, balanced=True)

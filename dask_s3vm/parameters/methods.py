@@ -25,6 +25,7 @@ from dask_s3vm.parameters.svm import (
     CCCPParameters,
     DAParameters,
     L2SVMParameters,
+    LapSVMParameters,
     QNParameters,
     TransductiveParameters,
     TSVMParameters,
@@ -32,7 +33,8 @@ from dask_s3vm.parameters.svm import (
 
 __all__ = [
     "COLUMNS", "METHODS", "AnnealingAxis", "CCCPParameters", "ClusteringParameters", "DAParameters",
-    "L2SVMParameters", "LabelingParameters", "MethodFacts", "MethodParameters", "QNParameters",
-    "QPParameters", "RLSCParameters", "S2RLSCParameters", "S3VMParameters", "SQPParameters",
-    "STARParameters", "TSVMParameters", "TransductiveParameters", "estimator_named", "estimator_of",
+    "L2SVMParameters", "LabelingParameters", "LapSVMParameters", "MethodFacts", "MethodParameters",
+    "QNParameters", "QPParameters", "RLSCParameters", "S2RLSCParameters", "S3VMParameters",
+    "SQPParameters", "STARParameters", "TSVMParameters", "TransductiveParameters",
+    "estimator_named", "estimator_of",
 ]  # fmt: skip

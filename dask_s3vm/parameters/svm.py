@@ -63,6 +63,44 @@ class L2SVMParameters(
 
 
 @parametrized
+class LapSVMParameters(
+    MethodParameters,
+    RegularizationParameters,
+    InterceptParameters,
+    LabelParameters,
+    KernelParameters,
+    ClassWeightParameters,
+    StoppingParameters,
+    WarmStartParameters,
+    ProbabilityParameters,
+    RunParameters,
+):
+    """Parameters of the Laplacian SVM."""
+
+    facts = MethodFacts(
+        name="lapsvm",
+        title="SVM with outputs that are smooth along a graph of neighbors",
+        history="One row per Newton step",
+        columns=L2SVMParameters.facts.columns,
+        iteration="Newton steps",
+        estimator="_lapsvm:LapSVM",
+        shares_path=True,
+        row_bytes=38,
+        rounds=((13, 101), (24, 220)),
+    )
+
+    lam_manifold: float = parameter(
+        "float",
+        "Weight of the mean squared difference of outputs along the edges of the graph. 0 trains "
+        "on the labeled rows alone.",
+        [NOT_NEGATIVE],
+        default=1.0,
+        kw_only=False,
+    )
+    n_neighbors: int = parameter("int", "Nearest rows that a row is joined to.", [COUNT], default=6)
+
+
+@parametrized
 class TransductiveParameters(
     MethodParameters,
     TransductionParameters,

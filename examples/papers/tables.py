@@ -10,7 +10,7 @@ which needs several splits. Means that do not agree are called better or worse t
 
 import csv
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 NUMBERS = Path(__file__).resolve().parent / "numbers"
 KEYS = ("set", "l", "u", "t")
 ABSENT = "not in this package"
+LEFT_OUT = "not run (--sets)"
 FIELDS = ("row", "method", "paper_mean", "paper_sd", "ours_mean", "ours_sd", "splits", "agree",
           "seconds", "note")  # fmt: skip
 
@@ -65,27 +66,41 @@ def numbers(name):
 
 @dataclass
 class Cell:
-    """The numbers of one method in one row of a table: those of the paper and ours."""
+    """The numbers of one method in one row of a table: those of the paper and ours.
+
+    former : mean, standard deviation and number of splits of an earlier run, in place of values.
+    """
 
     paper: Printed | None = None
     values: list = field(default_factory=list)
     seconds: float = math.nan
     note: str = ""
     judged: bool = True
+    expected: int | None = None
+    former: tuple = ()
+
+    @property
+    def count(self):
+        """Number of splits."""
+        return self.former[2] if self.former else len(self.values)
 
     @property
     def mean(self):
         """Mean over the splits."""
+        if self.former:
+            return self.former[0]
         return float(np.mean(self.values)) if len(self.values) else math.nan
 
     @property
     def sd(self):
         """Standard deviation over the splits."""
+        if self.former:
+            return self.former[1]
         return float(np.std(self.values)) if len(self.values) > 1 else math.nan
 
     def agrees(self, higher_is_better):
         """Return "yes", "no, better", "no, worse", or "" if there is nothing to compare."""
-        if self.paper is None or not len(self.values) or not self.judged:
+        if self.paper is None or not self.count or not self.judged:
             return ""
         allowed = self.sd if self.paper.sd is None else self.paper.sd
         if math.isnan(allowed):
@@ -116,9 +131,13 @@ class Table:
         higher_is_better=False,
         extra=(),
         columns=None,
+        best=False,
     ):
         self.name, self.title, self.out = name, title, Path(out)
         self.unit, self.digits, self.higher = unit, digits, higher_is_better
+        self.best = best
+        #: Splits that a cell should have; one that has another number says so.
+        self.expected = None
         source, columns = columns or (name, None)
         known = (NUMBERS / f"{source}.csv").exists()
         self.paper_methods, self.paper = numbers(source) if known else ([], {})
@@ -130,6 +149,7 @@ class Table:
             }
         self.methods = [*self.paper_methods, *(m for m in extra if m not in self.paper_methods)]
         self.rows = {}
+        self.former = self._former()
         self.settings = []
         self.short = title.partition(":")[0]
         print(f"\n{title}")
@@ -152,14 +172,45 @@ class Table:
                 (seconds or {}).get(method, math.nan),
                 (notes or {}).get(method, ""),
                 judged,
+                self.expected,
             )
         self.rows[key] = cells
         self._print(key)
         self.write()
 
     def miss(self, key, why):
-        """Add a row that was not run."""
-        self.add(key, {}, notes=dict.fromkeys(self.methods, why))
+        """Add a row that was not run; of sets left out by --sets, as an earlier run has left it."""
+        name, left = label(key), []
+        if why == LEFT_OUT:  # a key without numbers of rows means all rows of the set
+            left = [row for row in self.former if row == name or row.startswith(f"{name} l=")]
+        if not left:
+            self.add(key, {}, notes=dict.fromkeys(self.methods, why))
+            return
+        paper = self.paper.get(key, {})
+        for row in left:
+            known = self.former[row]
+            self.rows[key if row == name else row] = {
+                method: replace(
+                    known.get(method, Cell()), paper=paper.get(method), expected=self.expected
+                )
+                for method in self.methods
+            }
+        self.write()
+
+    def _former(self):
+        """Read what an earlier run has left: {row: {method: cell}}."""
+        path, found = self.out / f"{self.name}.csv", {}
+        if not path.exists():
+            return found
+        with open(path, encoding="utf-8", newline="") as stream:
+            for line in csv.DictReader(stream):
+                held = {"note": line["note"], "seconds": float(line["seconds"] or "nan")}
+                if line["splits"]:
+                    numbers = (float(line[name] or "nan") for name in ("ours_mean", "ours_sd"))
+                    held["former"] = (*numbers, int(line["splits"]))
+                    held["judged"] = line["agree"] != "" or line["paper_mean"] == ""
+                found.setdefault(line["row"], {})[line["method"]] = Cell(**held)
+        return found
 
     def skip(self, keys, why):
         """Add rows that were not run."""
@@ -168,10 +219,11 @@ class Table:
 
     def text(self, cell):
         """Return our number of a cell, or why there is none."""
-        if not len(cell.values):
+        if not cell.count:
             return cell.note or "not run"
         spread = "" if math.isnan(cell.sd) else f" ± {cell.sd:.{self.digits}f}"
-        return f"{cell.mean:.{self.digits}f}{spread}"
+        few = f" ({cell.count})" if cell.expected and cell.count != cell.expected else ""
+        return f"{cell.mean:.{self.digits}f}{spread}{few}"
 
     @staticmethod
     def paper_text(cell):
@@ -181,7 +233,7 @@ class Table:
     def _print(self, key):
         cells = self.rows[key]
         reasons = {cell.note for cell in cells.values() if cell.note} - {ABSENT}
-        if len(reasons) == 1 and not any(len(cell.values) for cell in cells.values()):
+        if len(reasons) == 1 and not any(cell.count for cell in cells.values()):
             paper = ", ".join(
                 f"{m} {self.paper_text(c)}" for m, c in cells.items() if c.paper is not None
             )
@@ -218,7 +270,7 @@ class Table:
         return (
             row, method, "" if paper is None else paper.mean,
             "" if paper is None or paper.sd is None else paper.sd,
-            short(cell.mean), short(cell.sd), len(cell.values) or "", cell.agrees(self.higher),
+            short(cell.mean), short(cell.sd), cell.count or "", cell.agrees(self.higher),
             short(cell.seconds, 3), cell.note,
         )  # fmt: skip
 
@@ -229,9 +281,9 @@ class Table:
         lines += [f"- {text}" for text in self.settings]
         lines += ["", "| row | " + " | ".join(keep) + " |", "|---" * (len(keep) + 1) + "|"]
         for key, cells in self.rows.items():
-            name, marks = label(key), [self._mark(cells[m]) for m in keep]
+            name, marks = label(key), [self._mark(cells[m], cells) for m in keep]
             reasons = {cell.note for cell in cells.values()}
-            if len(reasons) == 1 and not any(len(cell.values) for cell in cells.values()):
+            if len(reasons) == 1 and not any(cell.count for cell in cells.values()):
                 name = f"{name}: *{reasons.pop()}*"  # once, not in every cell
                 marks = [self.paper_text(cells[m]) for m in keep]
             lines.append(f"| {name} | " + " | ".join(marks) + " |")
@@ -239,10 +291,16 @@ class Table:
 
     @staticmethod
     def _shown(cell):
-        return cell.paper is not None or len(cell.values) > 0
+        return cell.paper is not None or cell.count > 0
 
-    def _mark(self, cell):
+    def _mark(self, cell, row):
         ours = self.text(cell)
+        if self.best and cell.count:
+            means = [c.mean for c in row.values() if c.count]
+            if cell.mean == (max if self.higher else min)(means):
+                ours = f"**{ours}**"
+        if not math.isnan(cell.seconds):
+            ours += f" <sub>{cell.seconds:.2g} s</sub>"
         if cell.paper is None:
             return ours
         verdict = cell.agrees(self.higher)
@@ -255,6 +313,8 @@ class Table:
         ]
         said = {word: verdicts.count(word) for word in ("yes", "no, better", "no, worse")}
         total = sum(said.values())
+        if not total:
+            return "The best method of each row is bold." if self.best else ""
         return (
             f"Of {total} cells with a number of the paper and of ours, {said['yes']} agree, "
             f"{said['no, better']} are better, {said['no, worse']} worse."

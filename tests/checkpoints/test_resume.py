@@ -26,6 +26,7 @@ FITS = {
         lam=1e-2, positive_ratio=1.0, balance="predictions", **more
     ),
     "cccp": lambda **more: s3.CCCPS3VM(lam=1e-2, positive_ratio=0.5, **more),
+    "lapsvm": lambda **more: s3.LapSVM(lam=1e-3, **more),
     "qn": lambda **more: s3.QNS3VM(lam=1e-2, positive_ratio=0.5, **more),
     "s2rlsc": lambda **more: s3.S2RLSC(n_restarts=6, random_state=0, **more),
     "s2rlsc, shards": lambda **more: s3.S2RLSC(n_restarts=12, sharded=True, random_state=0, **more),
@@ -90,7 +91,7 @@ def rounds_of(monkeypatch, fit):
 def same_model(one, other):
     np.testing.assert_array_equal(one.coef_, other.coef_)
     np.testing.assert_array_equal(one.intercept_, other.intercept_)
-    if not isinstance(one, s3.L2SVM):
+    if not isinstance(one, (s3.L2SVM, s3.LapSVM)):  # they find no labels
         np.testing.assert_array_equal(one.transduction_, other.transduction_)
     np.testing.assert_array_equal(one.objective_, other.objective_)
     np.testing.assert_array_equal(one.calibration_, other.calibration_)
@@ -171,6 +172,7 @@ def test_more_classes_go_on_where_they_were(make_rows, rng, tmp_path, monkeypatc
 
 SUPERVISED = [
     s3.L2SVM, s3.TSVM, s3.DAS3VM, s3.CCCPS3VM, s3.QNS3VM, s3.QPS3VM, s3.SubmodularS3VM, s3.STARSVM,
+    s3.LapSVM,
 ]  # fmt: skip
 
 

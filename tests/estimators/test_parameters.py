@@ -24,6 +24,7 @@ every_estimator = pytest.mark.parametrize("kind", ESTIMATORS.values(), ids=ESTIM
 
 POSITIONAL = {
     "L2SVM": ["lam"],
+    "LapSVM": ["lam", "lam_manifold"],
     "TSVM": ["lam", "lam_unlabeled"],
     "S3VM": ["lam"],
     "CCCPS3VM": ["lam", "lam_unlabeled"],

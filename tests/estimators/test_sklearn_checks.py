@@ -14,6 +14,7 @@ from dask_s3vm import (
     S3VM,
     STARSVM,
     TSVM,
+    LapSVM,
     MaxMarginClustering,
     SubmodularS3VM,
 )
@@ -37,6 +38,7 @@ SEMI_SUPERVISED = [
     S3VM(tol=1e-16),
     DAS3VM(tol=1e-16),
     CCCPS3VM(tol=1e-16),
+    LapSVM(tol=1e-16),
     QNS3VM(tol=0.0, gtol=0.0),
     S2RLSC(n_restarts=5),
     S2RLSC(kernel="rbf", sigma=2.0, n_restarts=5, sharded=True),

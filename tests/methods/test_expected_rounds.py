@@ -6,7 +6,7 @@ from dask_s3vm import L2SVM
 from dask_s3vm.parameters.methods import METHODS, MethodFacts
 
 WITH_FIGURES = {
-    "l2svm", "tsvm", "da", "cccp", "qn", "rlsc", "s2rlsc", "star", "qp", "sqp", "s3vm",
+    "l2svm", "tsvm", "da", "cccp", "qn", "rlsc", "s2rlsc", "star", "qp", "sqp", "s3vm", "lapsvm",
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from dask_s3vm import (
     S2RLSC,
     STARSVM,
     TSVM,
+    LapSVM,
     SubmodularS3VM,
 )
 from dask_s3vm.model_selection import LabeledKFold
@@ -31,6 +32,7 @@ CASES = {
     "tsvm": (TSVM(tol=1e-10), {"lam": [1e-2, 1e-1], "lam_unlabeled": [0.1, 1.0]}),
     "da": (DAS3VM(tol=1e-10), {"lam": [1e-2, 1e-1]}),
     "cccp": (CCCPS3VM(tol=1e-9), {"lam": [1e-2, 1e-1], "ramp": [-0.5, 0.0]}),
+    "lapsvm": (LapSVM(tol=1e-10), {"lam": [1e-2, 1e-1], "lam_manifold": [0.1, 1.0]}),
     "qn": (QNS3VM(tol=1e-12), {"lam": [1e-2, 1e-1]}),
     "qp": (QPS3VM(tol=1e-10), {"C": [0.1, 1.0]}),
     "sqp": (SubmodularS3VM(tol=1e-10), {"C": [0.1, 1.0]}),

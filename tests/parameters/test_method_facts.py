@@ -75,6 +75,7 @@ def test_iterations_are_counted(name, rows):
     model = fitted(name, rows)
     counted = {
         "l2svm": lambda rows: len(rows),
+        "lapsvm": lambda rows: len(rows),
         "rlsc": lambda rows: 1,
         "tsvm": lambda rows: sum(row["event"] == "switch" for row in rows),
         "s3vm": lambda rows: sum(row["event"] == "switch" for row in rows),

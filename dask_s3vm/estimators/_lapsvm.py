@@ -1,0 +1,67 @@
+"""The SVM whose outputs are smooth along a graph of neighbors, LapSVM."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dask_s3vm.estimators._base import LinearS3VM, Solver
+from dask_s3vm.estimators._fit_rows import FitRows, Problem
+from dask_s3vm.methods.l2svm import train_l2svm
+from dask_s3vm.methods.lapsvm import draw_graph, train_lapsvm
+from dask_s3vm.parameters.fields import fitted, parametrized
+from dask_s3vm.parameters.methods import LapSVMParameters
+
+
+@parametrized
+class LapSVM(LapSVMParameters, LinearS3VM):
+    r"""SVM whose outputs change little between neighboring rows (Laplacian SVM), in the primal.
+
+    Minimizes, o = w.x, over the labeled rows and the edges E of a graph of all rows::
+
+        1/2l sum_lab max(0, 1 - y o)^2 + lam/2 |w|^2 + lam_manifold/2|E| sum_E (o_i - o_j)^2
+
+    The graph joins each row to its `n_neighbors` nearest ones, in either direction. It is for
+    classes along curved shapes, such as images of things that turn or of digits, and for a kernel:
+    a plane can hardly follow a shape. Where the classes are clusters, use `TSVM`; where neither
+    holds, it is worse than `L2SVM`.
+
+    Up to 10,000 rows are in the graph, drawn by their numbers, so that the cost of a fit grows
+    linearly with the rows. With a kernel, neighbors are near in its features. Sample weights do not
+    weigh edges, but rows of weight 0 have none. With ``lam_manifold=0`` it is exactly `L2SVM`.
+
+    References
+    ----------
+    M. Belkin, P. Niyogi, V. Sindhwani. Manifold Regularization: A Geometric Framework for Learning
+    from Labeled and Unlabeled Examples. JMLR 7, 2006.
+    S. Melacci, M. Belkin. Laplacian Support Vector Machines Trained in the Primal. JMLR 12, 2011.
+
+    Examples
+    --------
+    >>> from dask_s3vm import LapSVM
+    >>> from dask_s3vm.datasets import hide_labels, make_moons
+    >>> X, y = make_moons(400, noise=0.05, random_state=0)
+    >>> model = LapSVM(lam=1e-4, kernel="rbf", sigma=0.3, n_components=100, random_state=0)
+    >>> float((model.fit(X, hide_labels(y, 6)).predict(X) == y).mean().compute()) > 0.95
+    True
+    """
+
+    n_iter_: int = fitted("int", LapSVMParameters.facts.iteration_words())
+    history_: list[dict[str, Any]] = fitted("list of dict", LapSVMParameters.facts.history_words())
+
+    def _is_supervised(self, totals: Any) -> bool:
+        return self.lam_manifold == 0 or super()._is_supervised(totals)
+
+    def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
+        # one graph for all classes, and for all lam
+        graph = None if rows.supervised else draw_graph(rows.engine, rows.totals, self.n_neighbors)
+
+        def solve(rows: FitRows, one: Problem) -> Any:
+            model = models[one.place]
+            given = rows.record, f"{one.name}/newton", one.about, rows.engine, one.task, one.start
+            more = {name: getattr(model, name) for name in ("lam", "fit_intercept", "tol")}
+            if graph is None:
+                return train_l2svm(*given, **more, max_iter=model.max_iter)
+            return train_lapsvm(
+                *given, graph, **more, lam_manifold=model.lam_manifold, max_iter=model.max_iter
+            )
+
+        return solve

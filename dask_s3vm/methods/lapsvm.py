@@ -1,0 +1,62 @@
+"""LapSVM: the supervised SVM with outputs that are smooth along a graph of the rows.
+
+M. Belkin, P. Niyogi, V. Sindhwani, *Manifold Regularization*, JMLR 7, 2006; here in the primal
+(Melacci & Belkin, JMLR 12, 2011), over the columns or the landmark features of the rows. One outer
+iteration is one Newton step.
+"""
+
+import numpy as np
+
+from dask_s3vm import interrupts
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.methods.base import BinarySolution, BinaryTask, ClassTotals, Start
+from dask_s3vm.methods.l2svm import NewtonTraining
+from dask_s3vm.methods.run import HistoryRow, Record
+from dask_s3vm.problems.manifold import ManifoldProblem, Roughness, neighbor_edges
+from dask_s3vm.problems.sample import draw_sample
+
+#: Most rows of the graph: its cost grows with their square, that of a fit only with all rows.
+MOST_ROWS = 10_000
+
+
+def draw_graph(engine: Engine, totals: ClassTotals, n_neighbors: int) -> Roughness | None:
+    """Draw rows, join each to its nearest neighbors; None where there is no edge.
+
+    Neighbors are near in the columns that the engine has: for a kernel, in its features.
+
+    Costs: 1 round, which brings up to `MOST_ROWS` rows here; their distances.
+    """
+    share = min(1.0, MOST_ROWS / max(int(totals.counts.sum()) + totals.n_unlabeled, 1))
+    rows = draw_sample(engine, share, share).matrix().astype(np.float64)
+    edges = neighbor_edges(rows, n_neighbors, interrupts.check)
+    return Roughness(rows, edges) if len(edges) else None
+
+
+def train_lapsvm(
+    record: Record,
+    name: str,
+    about: HistoryRow,
+    engine: Engine,
+    task: BinaryTask,
+    start: Start,
+    roughness: Roughness,
+    *,
+    lam: float,
+    lam_manifold: float,
+    fit_intercept: bool,
+    tol: float,
+    max_iter: int,
+) -> BinarySolution:
+    """Train one binary problem.
+
+    Parameters
+    ----------
+    record, name, about, engine, task, start : see `train_l2svm`.
+    roughness : of the graph.
+    lam, lam_manifold, fit_intercept, tol, max_iter : see `estimators.LapSVM`.
+    """
+    problem = ManifoldProblem(
+        engine, lam, task.positive, task.costs, fit_intercept, lam_manifold, roughness
+    )
+    w = start.w if start.seed is None else start.seed
+    return record.run(name, NewtonTraining(problem, w, tol, max_iter), about)
