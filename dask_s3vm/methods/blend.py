@@ -99,7 +99,7 @@ def supervised_part(
         are not to be asked. They are more than those on rows that it has seen, as a rule.
     """
     own, supervised = found.wrong
-    if unseen is not None and own > supervised and own > unseen().wrong:
+    if unseen is not None and own > supervised and unseen().are_fewer_than(own):
         return 1.0
     parts = [found.asked]
     for by_side in (True,) if competes else (True, False):

@@ -15,7 +15,7 @@ of the rare class as the interval of the ratio allows; where it allows none, hal
 interval that has 1/2 in it does not tell which class is rare.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +34,9 @@ FOLDS = 5
 FOLD_TOL = 1e-3
 FOLD_STEPS = 50
 
+#: Costs that differ by less than this part are equal: they are sums in different orders.
+ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class Mistakes:
@@ -47,6 +50,10 @@ class Mistakes:
     positive: float
     negative: float
 
+    def are_fewer_than(self, cost: float) -> bool:
+        """Whether these mistakes cost less than others."""
+        return self.wrong * (1.0 + ROUNDING) < cost
+
     def speaks_for_one_class(self, interval: tuple[float, float]) -> bool:
         """Whether the class that is not rare, always predicted, makes fewer mistakes.
 
@@ -54,8 +61,12 @@ class Mistakes:
         """
         low, high = interval
         if high < 0.5:
-            return self.positive < min(self.wrong, self.negative)
-        return low > 0.5 and self.negative < min(self.wrong, self.positive)
+            rare, other = self.positive, self.negative
+        elif low > 0.5:
+            rare, other = self.negative, self.positive
+        else:
+            return False
+        return rare * (1.0 + ROUNDING) < min(self.wrong, other)
 
 
 def unseen_mistakes(
@@ -73,10 +84,11 @@ def unseen_mistakes(
     """
     labeled = gather_labeled(engine)
     _, rows = used_columns(labeled.rows)
-    costs = labeled.weights * task.costs[labeled.codes]
+    weights = labeled.weights
+    costs = weights * task.costs[labeled.codes]
     positive = labeled.codes == task.positive
     folds = deal_folds(positive.astype(np.int64), FOLDS)
-    block = make_block(rows, labeled.codes, labeled.weights)
+    block = make_block(rows, labeled.codes, weights)
     here = LocalSource([block], Columns(None, None), own=True).place(np.arange(len(task.costs)))
     wrong = np.zeros(len(costs), dtype=bool)
     try:
@@ -84,9 +96,12 @@ def unseen_mistakes(
             held = np.flatnonzero(folds == fold)
             here.forget()
             here.each(hold_out, held)
+            # costs are shares of the weight of all labeled rows: here, of those that are left
+            left = 1.0 - float(np.add.reduce(weights[held]) / np.add.reduce(weights))
             w = train_beside(
-                here, task, lam=lam, fit_intercept=fit_intercept, tol=FOLD_TOL, max_iter=FOLD_STEPS
-            ).w
+                here, replace(task, costs=task.costs / left), lam=lam, fit_intercept=fit_intercept,
+                tol=FOLD_TOL, max_iter=FOLD_STEPS,
+            ).w  # fmt: skip
             outputs = np.concatenate(here.each(outputs_at, w, float(fit_intercept)))
             wrong[held] = ((outputs > 0.0) != positive)[held]
     finally:
