@@ -62,8 +62,8 @@ class BinaryTask:
     to_ratio : whether predictions outside the interval are moved to the ratio, not to the nearest
         end: if a method's threshold says nothing of the shares.
     competes : whether outputs are compared with those of other classes, each against the rest.
-    modest : whether as few rows of the rare class are to be predicted as the interval allows, but
-        not none; see `methods.unseen`.
+    modest : whether as few rows of the rare class are to be predicted as the interval allows, or,
+        where it allows none, half of the ratio at most; see `methods.unseen`.
     """
 
     positive: int
@@ -112,11 +112,12 @@ class BinaryTask:
     def nearest_count(self, n: int) -> int:
         """Number of positive predictions that n is to become: n itself inside the window."""
         low, high = self.count_window
-        if self.modest:
-            end = low if self.ratio < 0.5 else high
-            # a class that is there is predicted: half way to an end without any
-            return (end + self.n_positive) // 2 if end in (0, self.n_unlabeled) else end
         nearest = min(max(n, low), high)
+        if self.modest:
+            # a class that is there is predicted: half way to an end without any
+            if self.ratio < 0.5:
+                return min(nearest, low or self.n_positive // 2)
+            return max(nearest, high if high < self.n_unlabeled else (high + self.n_positive) // 2)
         return self.n_positive if self.to_ratio and nearest != n else nearest
 
 

@@ -11,8 +11,8 @@ A method that makes more than e mistakes on labels that it *has* seen is not bel
 Where one class is rare and e is more than the number of its labels, fewer mistakes are made by
 predicting the other class always. The order of the rows is then worth little, and a share of
 predictions that agrees with the ratio r costs up to 2r in error. So as few rows are predicted to be
-of the rare class as the interval of the ratio allows; where it allows none, half of the ratio. An
-interval that has 1/2 in it does not tell which class is rare.
+of the rare class as the interval of the ratio allows; where it allows none, half of the ratio at
+most. An interval that has 1/2 in it does not tell which class is rare.
 """
 
 from dataclasses import dataclass, replace

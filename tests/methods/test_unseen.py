@@ -68,19 +68,20 @@ def test_when_mistakes_speak_for_one_class(wrong, positive, negative, interval, 
 
 
 @pytest.mark.parametrize(
-    ("ratio", "interval", "wanted"),
+    ("interval", "wanted"),
     [
-        (0.2, (0.1, 0.3), 20),
-        (0.2, (0.0, 0.3), 20),  # none is too few: half of the ratio
-        (0.8, (0.7, 0.9), 180),
-        (0.8, (0.7, 1.0), 180),
+        ((0.1, 0.3), {0: 20, 15: 20, 30: 20, 200: 20}),
+        ((0.0, 0.3), {0: 0, 15: 15, 30: 20, 200: 20}),  # none is too few to ask for
     ],
 )
-@pytest.mark.parametrize("n", [0, 30, 100, 200])
-def test_modest_predictions(ratio, interval, wanted, n):
-    task = BinaryTask(1, np.ones(2), 200, 200.0, ratio, interval, modest=True)
-    assert task.nearest_count(n) == wanted
-    assert task.rare_is_known
+def test_modest_predictions(interval, wanted):
+    for n, count in wanted.items():
+        task = BinaryTask(1, np.ones(2), 200, 200.0, 0.2, interval, modest=True)
+        assert task.nearest_count(n) == count
+        low, high = interval
+        task = BinaryTask(1, np.ones(2), 200, 200.0, 0.8, (1 - high, 1 - low), modest=True)
+        assert task.nearest_count(200 - n) == 200 - count
+        assert task.rare_is_known
 
 
 def test_a_method_that_fails_on_labels_it_has_seen_is_not_believed():
