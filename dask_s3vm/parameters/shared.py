@@ -123,8 +123,9 @@ class BlendParameters:
         "decides; where they are large, it must be sure to change a prediction. 0: the method "
         "alone. None: the less empty the place of the method's boundary, beside that of the "
         "supervised SVM, the more, and at least so much that no labeled row which the latter has "
-        "right goes wrong; see "
-        '`supervised_part_`. With balance="paper" None is 0.',
+        "right goes wrong; see `supervised_part_`. Folds of the labels may then speak against the "
+        "method, or for few predictions of a rare class, within the interval of the ratio. "
+        'With balance="paper" None is 0.',
         [SHARE, None],
         default=None,
     )
