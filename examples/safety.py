@@ -317,6 +317,8 @@ def table(found, names, title):
     """Lines of a table: what each method gains over the supervised SVM, on cases that all have."""
     base, yard = found[BASELINE], found.get(YARDSTICK)
     cases = sorted(case for case in set.intersection(*map(set, found.values())) if case[0] in names)
+    if not cases:
+        return []
     lines = [f"\n{title}: {len({case[0] for case in cases})} sets", ""]
     lines += ["| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|"]
     many = np.array([case[1] >= 100 for case in cases])

@@ -119,7 +119,7 @@ class SettledModel:
         found = evidence_of_weights(engine, solution.w, supervised, own)
         given, n = (solution.w, supervised), found.n_positive.tolist()
         solution = self._balanced(rows, task, solution, n[0])
-        if bias and not task.competes:
+        if bias and not task.competes and not is_balanced(found.share, task.ratio):
             supervised = balanced_weights(engine, supervised, 1.0, task, n[1])
         if solution.w is not given[0] or supervised is not given[1]:
             found = evidence_of_weights(engine, solution.w, supervised, own)

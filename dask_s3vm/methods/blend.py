@@ -11,14 +11,15 @@ as its boundary is emptier than that of the supervised SVM, of outputs s, which 
 
     a = min(1, v(o) / v(s))
 
-in the sum a s + (1 - a) o. Both are compared, and added, with a share of positive predictions that
-the ratio allows: with few labels, more of one class than of the other, the supervised SVM may have
-all rows on one side. Where nearly all rows lie on one side, at about the same distance, v is
-small whatever there is on the other. So v is looked at twice, and the larger a counts: with means
-over all rows, and with means over both sides, which count the same; a boundary with one side alone
-tells nothing, v = 1. One class of many is rare, and the supervised SVM, whose largest output may be
-right all the same, seldom predicts it: there the supervised SVM stays as it is, and the sides alone
-are looked at.
+in the sum a s + (1 - a) o. With few labels, more of one class than of the other, the supervised SVM
+may have all rows on one side. Where its share of positive predictions is far off, its bias is moved
+to where the ratio allows it, before both are compared and added.
+
+Where nearly all rows lie on one side, at about the same distance, v is small whatever there is on
+the other. So v is looked at twice, and the larger a counts: with means over all rows, and with
+means over both sides, which count the same; a boundary with one side alone tells nothing, v = 1.
+One class of many is rare, and the supervised SVM, whose largest output may be right all the same,
+seldom predicts it: there the supervised SVM stays as it is, and the sides alone are looked at.
 
 Labeled rows, of label y, ask for more: none that the supervised SVM has on its side may change to
 the other,
@@ -54,6 +55,12 @@ class Evidence(NamedTuple):
     wrong: np.ndarray
     asked: float
     n_positive: np.ndarray
+
+    @property
+    def share(self) -> float:
+        """Share of the unlabeled rows, by weight, that the supervised model has positive."""
+        positive, negative = self.sums[1, :, 0]
+        return float(positive / (positive + negative))
 
 
 def evidence(outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> Evidence:

@@ -29,7 +29,13 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.methods.base import ENDINGS, BinarySolution, BinaryTask, threshold_between
+from dask_s3vm.methods.base import (
+    ENDINGS,
+    BinarySolution,
+    BinaryTask,
+    is_balanced,
+    threshold_between,
+)
 from dask_s3vm.methods.blend import evidence, supervised_part
 from dask_s3vm.methods.run import Method
 from dask_s3vm.parameters.methods import STARParameters
@@ -217,10 +223,11 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
         alone, part = task is not None and not task.competes, self._part
         both, offsets = np.stack([own, problem.outputs_of(self._beside)]), np.array([offset, 0.0])
         if part is None:
-            if task is not None and alone:
-                offsets[1] = balanced_offset(both[1, free], replace(task, to_ratio=False))
             targets = np.where(stages == GIVEN, labels, 0)
             found = evidence(both + offsets[:, None], targets, problem.weights)
+            if task is not None and alone and not is_balanced(found.share, task.ratio):
+                offsets[1] = balanced_offset(both[1, free], replace(task, to_ratio=False))
+                found = evidence(both + offsets[:, None], targets, problem.weights)
             part = supervised_part(found, task is not None and task.competes)
         blend = part * self._beside + (1.0 - part) * w
         own, beside = both + offsets[:, None]
