@@ -19,7 +19,7 @@ from dask_s3vm.estimators._fit_rows import FitRows, Found
 from dask_s3vm.estimators._rows import PlacedRows
 from dask_s3vm.exceptions import quiet
 from dask_s3vm.features.landmarks import take_rows
-from dask_s3vm.methods.base import n_predicted_positive
+from dask_s3vm.methods.base import balanced_weights, n_predicted_positive
 from dask_s3vm.methods.run import RecordPart
 from dask_s3vm.methods.safe import (
     Candidate,
@@ -28,8 +28,10 @@ from dask_s3vm.methods.safe import (
     assign_folds,
     choose,
     compare,
+    mistakes_of,
     sample_for_folds,
 )
+from dask_s3vm.methods.unseen import Mistakes
 
 #: Trials stop at this gap, or restart so often: they need labels of rows, not digits of weights.
 TRIAL_TOL = 1e-3
@@ -98,17 +100,19 @@ class GuardedS3VM(LinearS3VM):
         compared = compare(names, trials)
         best = choose(compared)
         reason = _reason(compared, best, len(trial.codes), trials.n_repeats)
+        costs = rows.costs[trial.codes] * sample.weights[sample.codes >= 0]
+        mistakes = mistakes_of(trials, trial.codes, costs)
         if best:
             model = variants[names[best]]
             own = replace(rows, record=RecordPart(rows.record, names[best]))
             (solved,) = model._train(own, [model], None)
+            solved, moved = self._made_modest(rows, solved, mistakes[best])
             off = _off_balance(rows, solved, self)
             if not off:
-                self._keep_decision(names[best], reason, compared)
+                self._keep_decision(names[best], reason + moved, compared)
                 labels = model._found_labels(own, solved) if with_labels else None
                 return Found(own, solved, labels)
             reason = off
-        self._keep_decision(SUPERVISED, reason, compared)
         model = next(iter(variants.values()))
         own = replace(
             rows,
@@ -117,7 +121,30 @@ class GuardedS3VM(LinearS3VM):
             record=RecordPart(rows.record, SUPERVISED),
         )
         (solved,) = model._train(own, [model], None)
+        solved, moved = self._made_modest(rows, solved, mistakes[0])
+        self._keep_decision(SUPERVISED, reason + moved, compared)
         return Found(own, solved, model._found_labels(own, solved) if with_labels else None)
+
+    def _made_modest(
+        self, rows: FitRows, solved: list[Any], mistakes: Mistakes
+    ) -> tuple[list[Any], str]:
+        """Predict few rows of a rare class where the folds ask for it; (solutions, what was done).
+
+        Only for two classes, and not for a ratio that was given; see `methods.unseen`.
+        """
+        bias = float(getattr(self, "fit_intercept", True))
+        if len(solved) != 1 or rows.rows is not None or not bias:
+            return solved, ""
+        ratio = rows.ratios[0]
+        if ratio.source == "given" or not mistakes.speaks_for_one_class(ratio.interval):
+            return solved, ""
+        (task,) = self._tasks(rows)
+        w = balanced_weights(rows.engine, solved[0].w, bias, replace(task, modest=True))
+        rare = rows.classes[0 if ratio.value > 0.5 else 1].item()
+        return [replace(solved[0], w=w)], (
+            f" Fewer of these rows were wrong if none were predicted to be of class {rare!r}: as "
+            "few are as the ratio allows."
+        )
 
     def _keep_decision(self, decision: str, reason: str, compared: list[Candidate]) -> None:
         """Sets: decision_, decision_reason_, candidates_."""

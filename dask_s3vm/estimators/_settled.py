@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +16,10 @@ from dask_s3vm.methods.base import (
     is_balanced,
     n_predicted_positive,
 )
-from dask_s3vm.methods.blend import part_of_weights
+from dask_s3vm.methods.blend import evidence_of_weights, supervised_part
 from dask_s3vm.methods.l2svm import train_beside
+from dask_s3vm.methods.ratio import can_gather
+from dask_s3vm.methods.unseen import Mistakes, unseen_mistakes
 from dask_s3vm.parameters.shared import DEFAULT_LAM
 
 #: Largest relative gap, and most Newton steps, of the supervised SVM in a model.
@@ -30,11 +32,13 @@ class Settled(NamedTuple):
 
     supervised : weights of that SVM; None if there is none to add.
     part : how much of it; outputs that compete get one part, the mean over the classes.
+    modest : whether few rows of a rare class are to be predicted; see `methods.unseen`.
     """
 
     solution: Any
     supervised: np.ndarray | None = None
     part: float = 0.0
+    modest: bool = False
 
 
 def settled(
@@ -95,21 +99,42 @@ class SettledModel:
     def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Settled:
         """Balance what was found, and train the supervised SVM; `place` is that of the model.
 
-        Costs: one on the labeled rows; 1 round and 2 passes where the rows are to tell its part.
+        Costs: one on the labeled rows. Where the rows are to tell its part, 1 round and 1 pass, and
+        again where a bias was moved; those of `unseen_mistakes` where a rule asks for them.
         """
-        solution, part = self._balanced(rows, task, solution), self._part_supervised
+        part = self._part_supervised
         if part == 0.0 or not task.n_unlabeled:
-            return Settled(solution)
+            return Settled(self._balanced(rows, task, solution))
+        engine, own = rows.engine, replace(task, costs=rows.costs)
+        lam = self._supervised_lam
+        bias = bool(getattr(self, "fit_intercept", self.balance == "predictions"))
         train = partial(
-            train_beside, rows.engine, replace(task, costs=rows.costs), lam=self._supervised_lam,
-            fit_intercept=getattr(self, "fit_intercept", self.balance == "predictions"),
+            train_beside, engine, own, lam=lam, fit_intercept=bias,
             tol=min(BLEND_TOL, getattr(self, "tol", BLEND_TOL)), max_iter=BLEND_STEPS,
         )  # fmt: skip
         name = f"supervised, class {task.positive}, model {place}"
         supervised = rows.record.once(name, BinarySolution, train).w
-        if part is None:
-            part = part_of_weights(rows.engine, solution.w, supervised, task)
-        return Settled(solution, supervised, part)
+        if part is not None:
+            return Settled(self._balanced(rows, task, solution), supervised, part)
+        found = evidence_of_weights(engine, solution.w, supervised, own)
+        given, n = (solution.w, supervised), found.n_positive.tolist()
+        solution = self._balanced(rows, task, solution, n[0])
+        if bias and not task.competes and not is_balanced(found.share, task.ratio):
+            supervised = balanced_weights(engine, supervised, 1.0, task, n[1])
+        if solution.w is not given[0] or supervised is not given[1]:
+            found = evidence_of_weights(engine, solution.w, supervised, own)
+        unseen = None
+        if not task.competes and can_gather(engine, rows.totals):
+            ask = partial(unseen_mistakes, engine, own, lam=lam, fit_intercept=bias)
+            unseen = cache(partial(rows.record.once, f"unseen, model {place}", Mistakes, ask))
+        part = supervised_part(found, task.competes, unseen)
+        modest = (
+            unseen is not None
+            and rows.ratios[0].source != "given"
+            and task.rare_is_known
+            and unseen().speaks_for_one_class(task.ratio_interval)
+        )
+        return Settled(solution, supervised, part, modest)
 
     def _blended(
         self, rows: FitRows, tasks: Sequence[BinaryTask], settled: Sequence[Settled]
@@ -123,24 +148,29 @@ class SettledModel:
         if part is None:
             part = sum(one.part for one in settled) / len(settled)
         found = []
-        for task, (solution, supervised, _) in zip(tasks, settled, strict=True):
+        for task, (solution, supervised, _, modest) in zip(tasks, settled, strict=True):
             if supervised is not None:
                 w = part * supervised + (1.0 - part) * solution.w
                 solution = replace(solution, w=w, supervised_part=part)
                 if not task.competes:
-                    solution = self._balanced(rows, task, solution)
+                    solution = self._balanced(rows, replace(task, modest=modest), solution)
             found.append(solution)
         return found
 
-    def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
+    def _balanced(
+        self, rows: FitRows, task: BinaryTask, solution: Any, n: int | None = None
+    ) -> Any:
         """Move the bias where `balance` asks for it, else warn of predictions far from the ratio.
+
+        n : number of positive predictions, if it is known.
 
         A model without a bias stays without one.
         """
         engine, bias = rows.engine, float(getattr(self, "fit_intercept", False))
         if bias and self.balance == "predictions":
-            return replace(solution, w=balanced_weights(engine, solution.w, bias, task))
-        share = n_predicted_positive(engine, solution.w, bias) / task.n_unlabeled
+            return replace(solution, w=balanced_weights(engine, solution.w, bias, task, n))
+        n = n_predicted_positive(engine, solution.w, bias) if n is None else n
+        share = n / task.n_unlabeled
         if not is_balanced(share, task.ratio):
             warn(
                 f"{type(self).__name__}: {100 * share:.1f} % of the unlabeled rows are predicted "

@@ -168,11 +168,13 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
             return Settled(solution)
         return super()._settled(rows, task, solution, place)
 
-    def _balanced(self, rows: FitRows, task: BinaryTask, solution: Any) -> Any:
+    def _balanced(
+        self, rows: FitRows, task: BinaryTask, solution: Any, n: int | None = None
+    ) -> Any:
         """Move the bias."""
         if not self._is_balanced(task):
             return solution
-        w = balanced_weights(rows.engine, solution.w, 1.0, self._wanted(task))
+        w = balanced_weights(rows.engine, solution.w, 1.0, self._wanted(task), n)
         return replace(solution, w=w)
 
     def _is_balanced(self, task: BinaryTask) -> bool:

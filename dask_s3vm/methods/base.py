@@ -62,6 +62,8 @@ class BinaryTask:
     to_ratio : whether predictions outside the interval are moved to the ratio itself, not to the
         nearest end: for methods whose threshold ignores the shares of the classes.
     competes : whether outputs are compared with those of other classes, each against the rest.
+    modest : whether as few rows of the rare class are to be predicted as the interval allows, or,
+        where it allows none, half of the ratio at most; see `methods.unseen`.
     """
 
     positive: int
@@ -72,11 +74,18 @@ class BinaryTask:
     ratio_interval: tuple[float, float] = (0.0, 1.0)
     to_ratio: bool = False
     competes: bool = False
+    modest: bool = False
 
     @property
     def n_positive(self) -> int:
         """Number of unlabeled rows to be labeled +1."""
         return int(np.floor(self.ratio * self.n_unlabeled + 0.5))
+
+    @property
+    def rare_is_known(self) -> bool:
+        """Whether the interval of the ratio tells which class is rare."""
+        low, high = self.ratio_interval
+        return high < 0.5 or low > 0.5
 
     @property
     def count_window(self) -> tuple[int, int]:
@@ -104,6 +113,11 @@ class BinaryTask:
         """Number of positive predictions that n is to become: n itself inside the window."""
         low, high = self.count_window
         nearest = min(max(n, low), high)
+        if self.modest:
+            # a class that is there is predicted: half way to an end without any
+            if self.ratio < 0.5:
+                return min(nearest, low or self.n_positive // 2)
+            return max(nearest, high if high < self.n_unlabeled else (high + self.n_positive) // 2)
         return self.n_positive if self.to_ratio and nearest != n else nearest
 
 
@@ -222,12 +236,17 @@ def is_balanced(share: float, ratio: float) -> bool:
     return abs(share - ratio) <= FAR_OFF * min(ratio, 1.0 - ratio) + 0.02
 
 
-def balanced_weights(engine: Engine, w: np.ndarray, bias: float, task: BinaryTask) -> np.ndarray:
+def balanced_weights(
+    engine: Engine, w: np.ndarray, bias: float, task: BinaryTask, n: int | None = None
+) -> np.ndarray:
     """Weights with the bias moved as little as makes the share of positive predictions agree.
 
-    Costs: 1 round and 1 pass; where the share disagrees, those of `ratio_threshold` too.
+    n : number of positive predictions, if it is known.
+
+    Costs: 1 round and 1 pass if it is not; where the share disagrees, those of `ratio_threshold`
+    too.
     """
-    n = n_predicted_positive(engine, w, bias)
+    n = n_predicted_positive(engine, w, bias) if n is None else n
     wanted = task.nearest_count(n)
     if wanted == n:
         return w

@@ -114,7 +114,7 @@ def estimate_ratios(
     Costs: nothing for "labels", else 2 rounds, 1 pass with a column for each fold and class.
     """
     estimates = shares_of_labels(totals, positives)
-    if how != "labels" and totals.n_unlabeled and _can_gather(engine, totals):
+    if how != "labels" and totals.n_unlabeled and can_gather(engine, totals):
         estimates = _from_scores(engine, positives, how, estimates)
     return RatioEstimates(_summing_to_one(estimates) if len(positives) > 1 else estimates)
 
@@ -135,7 +135,8 @@ def shares_of_labels(totals: ClassTotals, positives: Sequence[int]) -> list[Rati
     return estimates
 
 
-def _can_gather(engine: Engine, totals: ClassTotals) -> bool:
+def can_gather(engine: Engine, totals: ClassTotals) -> bool:
+    """Whether the labeled rows are few enough to come together at the client."""
     n, layout = int(totals.counts.sum()), engine.layout
     return n <= MOST_ROWS and (layout.sparse or 8 * n * layout.n_features <= MOST_BYTES)
 

@@ -26,6 +26,7 @@ import numpy as np
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import ClassTotals
 from dask_s3vm.methods.run import Method
+from dask_s3vm.methods.unseen import Mistakes
 from dask_s3vm.problems.sample import Sample, draw_sample
 
 #: Most labeled and most unlabeled rows that folds are made of.
@@ -187,6 +188,16 @@ def compare(names: Sequence[str], trials: Trials) -> list[Candidate]:
         error, p_value = float(1.0 - own.mean()), _sign_test(fixed, broken)
         found.append(Candidate(name, error, float(gain), fixed, broken, p_value))
     return found
+
+
+def mistakes_of(trials: Trials, codes: np.ndarray, costs: np.ndarray) -> list[Mistakes]:
+    """Mistakes of each candidate on the rows held out, of two classes; means over the repeats.
+
+    codes, costs : class numbers of the labeled rows, and what a mistake costs.
+    """
+    wrong = (trials.margins[:, : trials.n_repeats] <= 0.0).mean(axis=1)
+    of_class = [float(np.add.reduce(costs[codes == code])) for code in (1, 0)]
+    return [Mistakes(float(np.add.reduce(costs * own)), *of_class) for own in wrong]
 
 
 def _sign_test(fixed: float, broken: float) -> float:

@@ -29,7 +29,13 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.methods.base import ENDINGS, BinarySolution, BinaryTask, threshold_between
+from dask_s3vm.methods.base import (
+    ENDINGS,
+    BinarySolution,
+    BinaryTask,
+    is_balanced,
+    threshold_between,
+)
 from dask_s3vm.methods.blend import evidence, supervised_part
 from dask_s3vm.methods.run import Method
 from dask_s3vm.parameters.methods import STARParameters
@@ -214,15 +220,21 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
         offset = 0.0 if task is None else balanced_offset(own[free], task)
         if self._beside is None:
             return w, offset, 0.0
-        both, part = np.stack([own + offset, problem.outputs_of(self._beside)]), self._part
+        alone, part = task is not None and not task.competes, self._part
+        both, offsets = np.stack([own, problem.outputs_of(self._beside)]), np.array([offset, 0.0])
         if part is None:
             targets = np.where(stages == GIVEN, labels, 0)
-            found = evidence(both, targets, problem.weights)
-            part = supervised_part([found], task is not None and task.competes)
-        blend, offset = part * self._beside + (1.0 - part) * w, (1.0 - part) * offset
-        if task is not None and not task.competes:
-            offset += balanced_offset((part * both[1] + (1.0 - part) * both[0])[free], task)
-        return blend, offset, part
+            found = evidence(both + offsets[:, None], targets, problem.weights)
+            if task is not None and alone and not is_balanced(found.share, task.ratio):
+                offsets[1] = balanced_offset(both[1, free], replace(task, to_ratio=False))
+                found = evidence(both + offsets[:, None], targets, problem.weights)
+            part = supervised_part(found, task is not None and task.competes)
+        blend = part * self._beside + (1.0 - part) * w
+        own, beside = both + offsets[:, None]
+        offset = part * offsets[1] + (1.0 - part) * offset
+        if task is not None and alone:
+            offset += balanced_offset((part * beside + (1.0 - part) * own)[free], task)
+        return blend, float(offset), part
 
     def collect(self, state: SelfTrainingState) -> SelfTrainingState:
         """Fetch the dual variables. Costs: 1 round; some 40 bytes a row to the client."""

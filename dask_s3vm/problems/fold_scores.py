@@ -79,6 +79,15 @@ def gather_labeled(engine: Engine) -> LabeledRows:
     return LabeledRows(rows, codes, weights)
 
 
+def used_columns(rows: Any) -> tuple[np.ndarray, Any]:
+    """(columns with entries, ascending; the rows with these alone); all columns of dense rows."""
+    if not sp.issparse(rows):
+        return np.arange(rows.shape[1]), rows
+    columns, indices = np.unique(rows.indices, return_inverse=True)
+    shape = rows.shape[0], len(columns)
+    return columns, sp.csr_array((rows.data, indices, rows.indptr), shape=shape)
+
+
 def take_labeled(shard: Shard) -> tuple[Rows, np.ndarray, np.ndarray]:
     """(rows, class numbers, weights) of the labeled rows that count."""
     assert shard.codes is not None, "labels are needed"
@@ -119,10 +128,7 @@ def train_folds(labeled: LabeledRows, targets: np.ndarray, folds: np.ndarray) ->
     targets : (l, c), +1 and -1.
     folds : fold of each row.
     """
-    rows, columns = labeled.rows, np.arange(labeled.rows.shape[1])
-    if sp.issparse(rows):
-        columns, indices = np.unique(rows.indices, return_inverse=True)
-        rows = sp.csr_array((rows.data, indices, rows.indptr), shape=(rows.shape[0], len(columns)))
+    columns, rows = used_columns(labeled.rows)
     by_columns = len(columns) < rows.shape[0]
     if by_columns and sp.issparse(rows):
         rows = rows.toarray()

@@ -51,11 +51,18 @@ def test_weights_are_the_mean_of_both_models(name, n_classes):
         np.testing.assert_allclose(model.coef_, wanted, atol=0.02 * np.abs(wanted).max())
 
 
+def relative_variances(f):
+    """Of distances from the boundary: over all rows, and over both sides, which count the same."""
+    d, sides = np.abs(f), [np.abs(f[f > 0]), np.abs(f[f <= 0])]
+    mean, square = np.mean([[one.mean(), (one**2).mean()] for one in sides], axis=0)
+    return np.array([np.var(d) / np.mean(d**2), 1.0 - mean**2 / square])
+
+
 def wanted_part(own, supervised, y):
     """The rule, row by row; y of +1, -1, and 0 where there is no label."""
     free = y == 0
-    spread = [np.var(np.abs(f[free])) / np.mean(f[free] ** 2) for f in (own, supervised)]
-    part = min(1.0, spread[0] / spread[1])
+    spread = [relative_variances(f[free]) for f in (own, supervised)]
+    part = min(1.0, np.max(spread[0] / spread[1]))
     steps = np.linspace(0.0, 1.0, 20_001)
     for f, s, label in zip(own[~free], supervised[~free], y[~free], strict=True):
         if label * s > 0:
@@ -87,9 +94,7 @@ def test_classes_that_compete_have_one_part():
     for k in range(3):
         spread = []
         for f in (alone[few < 0, k], labels_alone[few < 0, k]):
-            sides = [np.abs(f[f > 0]), np.abs(f[f <= 0])]  # both count the same
-            distance, square = np.mean([[one.mean(), (one**2).mean()] for one in sides], axis=0)
-            spread.append(1.0 - distance**2 / square)
+            spread.append(relative_variances(f)[1])
         signs = np.where(few < 0, 0, np.where(few == k, 1, -1))[few >= 0]
         own, other = signs * alone[few >= 0, k], signs * labels_alone[few >= 0, k]
         asked = [-o / (s - o) for o, s in zip(own, other, strict=True) if o < 0 < s]

@@ -1,0 +1,109 @@
+"""What the supervised SVM does with labeled rows that it has not seen.
+
+Both models of a blend have seen the labels, and few labels are fitted by nearly every model. Folds
+of the labeled rows tell more: the supervised SVM is trained without each of them, and makes e
+mistakes on the rows held out. Two rules use that number. Mistakes count by sample weights and by
+costs of classes.
+
+A method that makes more than e mistakes on labels that it *has* seen is not believed at all; see
+`methods.blend`.
+
+Where one class is rare and e is more than the number of its labels, fewer mistakes are made by
+predicting the other class always. The order of the rows is then worth little, and a share of
+predictions that agrees with the ratio r costs up to 2r in error. So as few rows are predicted to be
+of the rare class as the interval of the ratio allows; where it allows none, half of the ratio at
+most. An interval that has 1/2 in it does not tell which class is rare.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dask_s3vm.engine.blocks import make_block
+from dask_s3vm.engine.protocol import Engine
+from dask_s3vm.engine.shard import hold_out
+from dask_s3vm.engine.sources import Columns, LocalSource
+from dask_s3vm.methods.base import BinaryTask
+from dask_s3vm.methods.l2svm import train_beside
+from dask_s3vm.problems.fold_scores import deal_folds, gather_labeled, used_columns
+from dask_s3vm.problems.hinge import outputs_at
+
+FOLDS = 5
+
+#: Relative gap of the models of the folds, and most Newton steps: only signs of outputs count.
+FOLD_TOL = 1e-3
+FOLD_STEPS = 50
+
+#: Costs that differ by less than this part are equal: they are sums in different orders.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """Mistakes on labeled rows that a model has not seen.
+
+    wrong : what they cost.
+    positive, negative : what it costs to have all labeled rows of a class wrong.
+    """
+
+    wrong: float
+    positive: float
+    negative: float
+
+    def are_fewer_than(self, cost: float) -> bool:
+        """Whether these mistakes cost less than others."""
+        return self.wrong * (1.0 + ROUNDING) < cost
+
+    def speaks_for_one_class(self, interval: tuple[float, float]) -> bool:
+        """Whether the class that is not rare, always predicted, makes fewer mistakes.
+
+        interval : of the share of positive rows; it and the labels must agree on what is rare.
+        """
+        low, high = interval
+        if high < 0.5:
+            rare, other = self.positive, self.negative
+        elif low > 0.5:
+            rare, other = self.negative, self.positive
+        else:
+            return False
+        return rare * (1.0 + ROUNDING) < min(self.wrong, other)
+
+
+def unseen_mistakes(
+    engine: Engine, task: BinaryTask, *, lam: float, fit_intercept: bool
+) -> Mistakes:
+    """Mistakes of the supervised SVM, trained on the other folds.
+
+    Parameters
+    ----------
+    engine : rows with class numbers.
+    task : what is positive, and what labeled rows cost.
+    lam, fit_intercept : see `estimators.L2SVM`.
+
+    Costs: 1 round, the labeled rows to the client; the folds are trained in this process.
+    """
+    labeled = gather_labeled(engine)
+    _, rows = used_columns(labeled.rows)
+    weights = labeled.weights
+    costs = weights * task.costs[labeled.codes]
+    positive = labeled.codes == task.positive
+    folds = deal_folds(positive.astype(np.int64), FOLDS)
+    block = make_block(rows, labeled.codes, weights)
+    here = LocalSource([block], Columns(None, None), own=True).place(np.arange(len(task.costs)))
+    wrong = np.zeros(len(costs), dtype=bool)
+    try:
+        for fold in range(FOLDS):
+            held = np.flatnonzero(folds == fold)
+            here.forget()
+            here.each(hold_out, held)
+            # costs are shares of the weight of all labeled rows: here, of those that are left
+            left = 1.0 - float(np.add.reduce(weights[held]) / np.add.reduce(weights))
+            w = train_beside(
+                here, replace(task, costs=task.costs / left), lam=lam, fit_intercept=fit_intercept,
+                tol=FOLD_TOL, max_iter=FOLD_STEPS,
+            ).w  # fmt: skip
+            outputs = np.concatenate(here.each(outputs_at, w, float(fit_intercept)))
+            wrong[held] = ((outputs > 0.0) != positive)[held]
+    finally:
+        here.close()
+    return Mistakes(*(float(np.add.reduce(costs[which])) for which in (wrong, positive, ~positive)))
