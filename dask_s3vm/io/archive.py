@@ -19,7 +19,10 @@ import numpy as np
 from dask_s3vm.io.checksum import check_archive
 from dask_s3vm.io.store import Url, open_input
 
-__all__ = ["BROKEN", "check_member", "decode", "encode", "open_arrays", "read_header"]
+__all__ = ["BROKEN", "decode", "encode", "open_arrays", "opened_archive", "read_header"]
+
+#: Shape and type of an array.
+Head = tuple[tuple[int, ...], np.dtype]
 
 #: What reading a damaged archive may raise. RuntimeError: encrypted members, deep recursion, zip
 #: features that are not there.
@@ -43,37 +46,61 @@ _HEADER_READERS: dict[tuple[int, int], Callable[..., tuple[tuple[int, ...], bool
 
 @contextmanager
 def open_arrays(path: Url, limits: dict[str, int]) -> Iterator[Any]:
-    """Open an uncompressed ``.npz`` archive whose promises about sizes have been checked.
+    """Open an uncompressed ``.npz`` archive that must be one of ours: see `opened_archive`."""
+    with open_input(path) as file:
+        check_archive(file)
+        with opened_archive(file, limits) as (arrays, _):
+            yield arrays
+
+
+@contextmanager
+def opened_archive(
+    file: Any, limits: dict[str, int] | None = None
+) -> Iterator[tuple[Any, dict[str, Head]]]:
+    """Open an ``.npz`` archive whose promises about sizes have been checked.
 
     An archive can claim any size for its members, and a member any shape for its array; reading
-    would reserve that much memory. Here nothing is believed that the file is too short for, and
-    the checksum of the file is checked if it has one.
+    would reserve that much memory. Here nothing is believed that the member is too short for.
 
     Parameters
     ----------
-    path : str or path
-        Path or URL of the archive.
-    limits : dict of str to int
-        Most bytes allowed for the arrays of these names; 8 GiB for all others.
+    file : file
+        Opened for reading; the caller checks its checksum.
+    limits : dict of str to int, optional
+        Most bytes allowed for the arrays of these names, 8 GiB for all others. Nothing but
+        uncompressed arrays is then allowed; without limits, other members are ignored.
 
     Yields
     ------
-    numpy.lib.npyio.NpzFile
+    arrays : numpy.lib.npyio.NpzFile
         The arrays by name, read when asked for.
+    heads : dict of str to (shape, dtype)
+        What they are.
 
     Raises
     ------
     ValueError
         If the file is damaged, or a member is not what it should be.
     """
-    with open_input(path) as file:
-        size = file.seek(0, io.SEEK_END)
-        check_archive(file)
-        with zipfile.ZipFile(file) as directory:
-            _check_directory(directory, size, limits)
-        file.seek(0)
-        with np.load(file, allow_pickle=False) as arrays:
-            yield arrays
+    if not zipfile.is_zipfile(file):  # np.load reads other kinds of files too
+        raise ValueError("is not an .npz archive")
+    size, heads = file.seek(0, io.SEEK_END), {}
+    with zipfile.ZipFile(file) as directory:
+        for info in directory.infolist():
+            name = info.filename.removesuffix(".npy")
+            if limits is not None:
+                if name == info.filename or name in heads:
+                    raise ValueError(f"member {info.filename!r} is not an array, or occurs twice")
+                limit = limits.get(name, _LARGEST_MEMBER)
+                if info.file_size > limit:
+                    raise ValueError(f"member {name!r} has {info.file_size} bytes, limit {limit}")
+                if info.compress_type != zipfile.ZIP_STORED or info.file_size > size:
+                    raise ValueError(f"member {name!r} is compressed or longer than the file")
+            if name != info.filename:
+                heads[name] = _member_head(directory, info, name)
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as arrays:
+        yield arrays, heads
 
 
 def read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -87,35 +114,18 @@ def read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
         raise ValueError(f"an array has a header that cannot be read: {error}") from error
 
 
-def _check_directory(directory: zipfile.ZipFile, size: int, limits: dict[str, int]) -> None:
-    """Refuse members that are no arrays, that occur twice, or that claim more than there is."""
-    seen = set()
-    for info in directory.infolist():
-        name = info.filename.removesuffix(".npy")
-        if name == info.filename or name in seen:
-            raise ValueError(f"member {info.filename!r} is not an array, or occurs twice")
-        seen.add(name)
-        limit = limits.get(name, _LARGEST_MEMBER)
-        if info.file_size > limit:
-            raise ValueError(f"member {name!r} has {info.file_size} bytes, limit {limit}")
-        if info.compress_type != zipfile.ZIP_STORED or info.file_size > size:
-            raise ValueError(f"member {name!r} is compressed or longer than the file")
-        check_member(directory, info, name)
-
-
-def check_member(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
-    """Refuse an array that holds Python objects, or is larger than its member."""
+def _member_head(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> Head:
+    """Refuse an array that holds Python objects, or does not fill its member."""
     with directory.open(info) as stream:
         shape, _, dtype = read_header(stream)
         if dtype.hasobject:
             raise ValueError(f"array {name!r} holds Python objects")
-        count = 1
-        for length in shape:  # in Python numbers, which do not overflow
-            count *= int(length)
         if any(length < 0 for length in shape):
             raise ValueError(f"array {name!r} has the shape {shape}")
-        if stream.tell() + count * dtype.itemsize != info.file_size:
+        # Python numbers do not overflow
+        if stream.tell() + math.prod(map(int, shape)) * dtype.itemsize != info.file_size:
             raise ValueError(f"array {name!r} of shape {shape} does not fit its member")
+        return shape, dtype
 
 
 # Values as JSON -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array, load_npz
 
-from dask_s3vm.io.archive import BROKEN, check_member, read_header
+from dask_s3vm.io.archive import BROKEN, opened_archive, read_header
 from dask_s3vm.io.blocks import (
     MOST_FEATURES,
     Head,
@@ -94,16 +94,14 @@ class NpzSource(Source):
 
     def look(self, file: DataFile) -> Head:
         """Read the sizes and types of an archive's arrays, but not the arrays."""
-        with _opened(file) as (archive, stream):
-            keys = set(archive.files)
-            heads = {key: _member_header(stream, key) for key in keys & {"X", "data", "y"}}
-            if "X" in keys and not keys >= _CSR:
+        with _opened(file) as (archive, heads, _):
+            if "X" in heads and not heads.keys() >= _CSR:
                 shape, dtype = heads["X"]
-            elif "shape" in keys and _member_header(stream, "shape")[0] == (2,):
+            elif "shape" in heads and heads["shape"][0] == (2,):
                 shape = tuple(int(length) for length in archive["shape"])
-                dtype = heads["data"][1] if "data" in keys else np.dtype(np.float64)
+                dtype = heads["data"][1] if "data" in heads else np.dtype(np.float64)
             else:
-                raise ValueError(f"has the keys {sorted(keys)}, wanted {_WANTED}")
+                raise ValueError(f"has the keys {sorted(heads)}, wanted {_WANTED}")
             fits = len(shape) == 2 and min(shape) >= 0 and shape[1] <= MOST_FEATURES
             if not fits or dtype.kind not in "biuf":
                 raise ValueError(
@@ -118,12 +116,11 @@ class NpzSource(Source):
 
     def read_rows(self, piece: Piece, n_features: int, dtype: np.dtype) -> csr_array:
         """Return all rows."""
-        with _opened(piece.file, checked=True) as (archive, stream):
-            keys = set(archive.files)
+        with _opened(piece.file, checked=True) as (archive, keys, stream):
             if "format" in keys:
                 stream.seek(0)
                 matrix = csr_array(load_npz(stream))
-            elif keys >= _CSR:
+            elif keys.keys() >= _CSR:
                 indices = archive["indices"]
                 data = archive["data"] if "data" in keys else np.ones(len(indices))
                 shape = tuple(archive["shape"].tolist())
@@ -138,37 +135,19 @@ class NpzSource(Source):
 
     def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
         """Return all labels."""
-        with _opened(piece.file) as (archive, _):
+        with _opened(piece.file) as (archive, _, _):
             labels: np.ndarray = archive["y"]
         return labels.astype(dtype, copy=False)
 
 
 @contextmanager
-def _opened(file: DataFile, checked: bool = False) -> Iterator[tuple[Any, Any]]:
-    """Open an archive; say which one it was that could not be read.
-
-    `checked` : whether to read the whole file for its checksum, if it has one.
-    """
+def _opened(file: DataFile, checked: bool = False) -> Iterator[tuple[Any, dict[str, Any], Any]]:
+    """Open an archive, with its checksum if it has one and `checked`; that reads the whole file."""
     with told(file.name, BROKEN), file.fs.open(file.path, "rb") as stream:
-        # np.load reads other kinds of files too; only an archive has keys.
-        if not zipfile.is_zipfile(stream):
-            raise ValueError("is not an .npz archive")
-        if checked:
+        if checked and zipfile.is_zipfile(stream):
             check_archive(stream)
-        with zipfile.ZipFile(stream) as directory:  # numpy would allocate what a header claims
-            for info in directory.infolist():
-                if info.filename.endswith(".npy"):
-                    check_member(directory, info, info.filename.removesuffix(".npy"))
-        stream.seek(0)
-        with np.load(stream, allow_pickle=False) as archive:
-            yield archive, stream
-
-
-def _member_header(stream: Any, key: str) -> tuple[tuple[int, ...], np.dtype]:
-    """Return shape and type of one array of an archive."""
-    with zipfile.ZipFile(stream) as directory, directory.open(f"{key}.npy") as member:
-        shape, _, dtype = read_header(member)
-        return shape, dtype
+        with opened_archive(stream) as (archive, heads):
+            yield archive, heads, stream
 
 
 # Matrices -------------------------------------------------------------------------------------
