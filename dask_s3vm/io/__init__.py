@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from dask_s3vm.io.models import (
         load_model as load_model,
         save_model as save_model,
-        save_weights_text as save_weights_text,
     )
     from dask_s3vm.io.svmlight import (
         read_svmlight as read_svmlight,
@@ -52,7 +51,6 @@ _PUBLIC = {
     "read_svmlight": "dask_s3vm.io.svmlight",
     "read_table": "dask_s3vm.io.tables",
     "save_model": "dask_s3vm.io.models",
-    "save_weights_text": "dask_s3vm.io.models",
     "write_data": "dask_s3vm.io.formats",
 }
 

@@ -1,5 +1,9 @@
 """Archives of values and arrays: without pickle, without loss, and read with distrust.
 
+The archives are ``.npz`` files. In the comment at the end of those that we write stands the CRC-32
+of the whole file: it finds any damage within 32 bits, and other damage but for 1 in 2**32. Files
+without it, written by others, are read as well.
+
 Values are kept as JSON. JSON has no tuples, no numpy types, no infinite numbers, and turns all keys
 into strings. What it lacks is written as an object with a single key that starts with ``$``. Arrays
 go beside the JSON text, into a dict of named arrays.
@@ -7,19 +11,20 @@ go beside the JSON text, into a dict of named arrays.
 
 import io
 import math
+import struct
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 
-from dask_s3vm.io.checksum import check_archive
 from dask_s3vm.io.store import Url, open_input
 
-__all__ = ["BROKEN", "decode", "encode", "open_arrays", "opened_archive", "read_header"]
+__all__ = ["BROKEN", "Summing", "check_archive", "decode", "encode", "open_arrays",
+           "opened_archive", "read_header", "sum_range", "write_arrays"]  # fmt: skip
 
 #: Shape and type of an array.
 Head = tuple[tuple[int, ...], np.dtype]
@@ -126,6 +131,91 @@ def _member_head(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -
         if stream.tell() + math.prod(map(int, shape)) * dtype.itemsize != info.file_size:
             raise ValueError(f"array {name!r} of shape {shape} does not fit its member")
         return shape, dtype
+
+
+# Checksums ----------------------------------------------------------------------------------------
+
+#: Bytes that are read at once.
+_STEP = 2**24
+_COMMENT = b"dask-s3vm crc32 %08x"
+_COMMENT_BYTES = len(_COMMENT % 0)
+#: The record that ends an archive: its mark, what we do not look at, and the comment's length.
+_END = struct.Struct("<4s16sH")
+_END_MARK = b"PK\5\6"
+
+
+class Summing:
+    """A stream that sums up what is written to it, and passes it on."""
+
+    closed = False
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self.at = 0
+        self.sum = 0
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        view = memoryview(data).cast("B")
+        self.stream.write(view)
+        self.sum = zlib.crc32(view, self.sum)
+        self.at += len(view)
+        return len(view)
+
+    def flush(self) -> None:
+        """Do nothing: the stream below is flushed by its owner."""
+
+    def tell(self) -> int:
+        """Return the number of bytes so far."""
+        return self.at
+
+
+def write_arrays(stream: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an ``.npz`` archive; the checksum is that of the archive without a comment."""
+    summing = Summing(stream)
+    with zipfile.ZipFile(cast(IO[bytes], summing), "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+    stream.seek(-2, io.SEEK_CUR)
+    stream.write(struct.pack("<H", _COMMENT_BYTES) + _COMMENT % summing.sum)
+
+
+def check_archive(file: Any) -> None:
+    """Refuse an archive that was damaged, if it has a checksum; go to its start."""
+
+    def read(low: int, high: int) -> bytes:
+        file.seek(low)
+        content: bytes = file.read(high - low)
+        return content
+
+    size = file.seek(0, io.SEEK_END)
+    tail = read(max(0, size - _COMMENT_BYTES - _END.size), size)
+    file.seek(0)
+    if tail[-_END.size :].startswith(_END_MARK) and tail.endswith(b"\0\0"):
+        return  # an archive without a comment
+    mark, _, length = _END.unpack_from(tail.ljust(_END.size))
+    if mark != _END_MARK or length != _COMMENT_BYTES:
+        raise ValueError("is not a zip file, or its end is damaged")
+    found = zlib.crc32(b"\0\0", sum_range(read, 0, size - _COMMENT_BYTES - 2))
+    file.seek(0)
+    if tail[_END.size :] != _COMMENT % found:
+        raise ValueError("is damaged: its checksum is not that of its content")
+
+
+def sum_range(
+    read: Callable[[int, int], Any],
+    low: int,
+    high: int,
+    after: Callable[[], None] = lambda: None,
+    start: int = 0,
+) -> int:
+    """Return the checksum of bytes `low` to `high`; call `after` now and then."""
+    found = start
+    for at in range(low, high, _STEP):
+        found = zlib.crc32(read(at, min(at + _STEP, high)), found)
+        after()
+    return found
 
 
 # Values as JSON -----------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Rows from numpy's files: ``.npz`` archives, sparse or dense, and mapped ``.npy`` matrices."""
 
-import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ import numpy as np
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array, load_npz
 
-from dask_s3vm.io.archive import BROKEN, opened_archive, read_header
+from dask_s3vm.io.archive import BROKEN, check_archive, opened_archive, read_header
 from dask_s3vm.io.blocks import (
     MOST_FEATURES,
     Head,
@@ -22,7 +21,6 @@ from dask_s3vm.io.blocks import (
     check_options,
     open_blocks,
 )
-from dask_s3vm.io.checksum import check_archive
 from dask_s3vm.io.errors import DataFileError, told
 from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.sources import DataFile, UrlPath, find_files
@@ -52,13 +50,11 @@ def read_npz(
         Files, glob patterns or folders; each file is one block. A file has the keys ``X`` (dense),
         or ``indices``, ``indptr``, ``shape`` and ``data`` (CSR; without ``data`` all values are
         one), or was written by `scipy.sparse.save_npz`. In each case ``y`` may hold the labels.
-    n_features : int, optional
-        Number of columns; by default as many as the widest of the files says.
     block : {"gcxs", "scipy"}, optional
         Type of the blocks. By default a single file is read at once into a
         ``scipy.sparse.csr_array``, and several have blocks of type ``sparse.GCXS``.
-    known_labels : list, optional
-        The labels that may occur, the mark of unlabeled rows included; any other is an error.
+    n_features, known_labels
+        As in `read_svmlight`.
 
     Returns
     -------
@@ -66,19 +62,11 @@ def read_npz(
         The rows: float32 if stored so, else float64. Columns are sorted in each row.
     y : dask.array.Array or ndarray or None
         The labels, ``None`` if no file has any.
-
-    Raises
-    ------
-    DataFileError
-        If a file cannot be read, holds something else, or does not fit the others.
-    FileNotFoundError
-        If a file does not exist.
     """
-    files = find_files(urlpath, FORMATS["npz"].fits)
-    at_once = block is None and len(files) == 1
+    at_once = block is None and len(find_files(urlpath, FORMATS["npz"].fits)) == 1
     X, y = open_blocks(
         NpzSource(),
-        files,
+        urlpath,
         n_features=n_features,
         block="scipy" if at_once else block or "gcxs",
         known_labels=known_labels,
@@ -92,7 +80,7 @@ class NpzSource(Source):
     name = "npz"
     broken = BROKEN
 
-    def look(self, file: DataFile) -> Head:
+    def look(self, file: DataFile, n_features: int | None) -> Head:
         """Read the sizes and types of an archive's arrays, but not the arrays."""
         with _opened(file) as (archive, heads, _):
             if "X" in heads and not heads.keys() >= _CSR:
@@ -170,12 +158,10 @@ def read_npy(
     y_path : str, path or list of these, optional
         Files of the labels, as many. By default ``NAME.y.npy`` beside each ``NAME.npy``, if there
         is one.
-    n_features : int, optional
-        Number of columns, to make sure of it.
     blocksize : int or str
         Bytes in one block.
-    known_labels : list, optional
-        The labels that may occur, the mark of unlabeled rows included; any other is an error.
+    n_features, known_labels
+        As in `read_svmlight`.
 
     Returns
     -------
@@ -183,16 +169,11 @@ def read_npy(
         The rows, float32 or float64. Blocks of a local file of such numbers are views of its map.
     y : dask.array.Array of shape (n_rows,) or None
         The labels.
-
-    Raises
-    ------
-    DataFileError
-        If a file is cut short, or is something else.
     """
     check_options(blocksize=blocksize)
-    files = find_files(urlpath, lambda name: FORMATS["npy"].fits(name) and not _is_labels(name))
-    source = NpySource(parse_bytes(blocksize), _find_labels(files, y_path))
-    return open_blocks(source, files, n_features=n_features, known_labels=known_labels)
+    source = NpySource(parse_bytes(blocksize), {})
+    source.labels.update(_find_labels(find_files(urlpath, source.belongs), y_path))
+    return open_blocks(source, urlpath, n_features=n_features, known_labels=known_labels)
 
 
 @dataclass(frozen=True)
@@ -255,7 +236,7 @@ class NpySource(Source):
     blocksize: int
     labels: dict[str, DataFile]
 
-    def look(self, file: DataFile) -> Head:
+    def look(self, file: DataFile, n_features: int | None) -> Head:
         """Read the header, and that of the labels."""
         matrix = _Array.open(file, 2)
         n, columns = matrix.shape
@@ -271,6 +252,10 @@ class NpySource(Source):
         cuts = [(n * i // count, n * (i + 1) // count) for i in range(count)]
         rows = tuple(high - low for low, high in cuts)
         return Head(rows, columns, matrix.dtype, labels, dense=True)
+
+    def belongs(self, name: str) -> bool:
+        """Labels lie beside."""
+        return super().belongs(name) and not name.lower().endswith(_LABELS)
 
     def labels_of(self, file: DataFile) -> DataFile:
         """Return the file beside."""
@@ -305,7 +290,3 @@ def _find_labels(files: list[DataFile], y_path: UrlPath | None) -> dict[str, Dat
         raise FileNotFoundError(f"there is no file {missing!r}, but other rows have labels")
     names = [f.fs.unstrip_protocol(path) for f, path in zip(files, paths, strict=True)]
     return {file.name: own for file, own in zip(files, find_files(names), strict=True)}
-
-
-def _is_labels(name: str) -> bool:
-    return os.fspath(name).lower().endswith(_LABELS)

@@ -13,14 +13,13 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from dask_s3vm.io.arrow_rows import Place, batch_labels, batch_rows, highest_column
+from dask_s3vm.io.arrow_rows import Batch
+from dask_s3vm.io.batches import BROKEN, UNITS, read_batches, read_footer
 from dask_s3vm.io.blocks import MOST_FEATURES, Head, Piece, Source, open_blocks
 from dask_s3vm.io.errors import DataFileError
-from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.sources import DataFile, UrlPath, find_files
-from dask_s3vm.io.table_files import BROKEN, batch_files
+from dask_s3vm.io.sources import DataFile, UrlPath
 
-__all__ = ["make_schema", "read_arrow", "read_parquet"]
+__all__ = ["read_arrow", "read_parquet"]
 
 _WANTED = (
     "wanted columns 'indices' (list of integers) and 'values' (list of numbers; without it they "
@@ -57,7 +56,7 @@ def read_arrow(
     dtype : dtype, optional
         Type of the values, float64 or float32; by default as stored.
     known_labels : list, optional
-        The labels that may occur, the mark of unlabeled rows included; any other is an error.
+        As in `read_svmlight`.
     unlabeled : int or str, optional
         What to put in place of labels that are null. Without it, a null is an error.
 
@@ -67,13 +66,15 @@ def read_arrow(
         The rows.
     y : dask.array.Array of shape (n_rows,) or None
         The labels; strings as objects. None if there are none.
-
-    Raises
-    ------
-    DataFileError
-        If a file is not such a file, or (when the arrays are computed) a row is not in order.
     """
-    return _open(urlpath, BatchSource("arrow", unlabeled), n_features, block, dtype, known_labels)
+    return open_blocks(
+        BatchSource("arrow", unlabeled),
+        urlpath,
+        n_features=n_features,
+        block=block,
+        dtype=dtype,
+        known_labels=known_labels,
+    )
 
 
 def read_parquet(
@@ -98,33 +99,21 @@ def read_parquet(
     -------
     X, y : dask.array.Array
         As of `read_arrow`.
-
-    Raises
-    ------
-    DataFileError
-        If a file is not such a file, or (when the arrays are computed) a row is not in order.
     """
-    return _open(urlpath, BatchSource("parquet", unlabeled), n_features, block, dtype, known_labels)
-
-
-def _open(
-    urlpath: UrlPath, source: "BatchSource", n_features: Any, block: str, dtype: Any, known: Any
-) -> tuple[da.Array, da.Array | None]:
-    files = find_files(urlpath, FORMATS[source.name].fits)
     return open_blocks(
-        source, files, n_features=n_features, block=block, dtype=dtype, known_labels=known
+        BatchSource("parquet", unlabeled),
+        urlpath,
+        n_features=n_features,
+        block=block,
+        dtype=dtype,
+        known_labels=known_labels,
     )
 
 
 class BatchSource(Source):
-    """Files whose pieces are record batches or row groups.
+    """Files of a format whose pieces are record batches or row groups.
 
-    Parameters
-    ----------
-    name : {"arrow", "parquet"}
-        The format.
-    unlabeled : object
-        What stands for null labels; None refuses them.
+    `unlabeled` stands for null labels; None refuses them.
     """
 
     broken = BROKEN
@@ -134,62 +123,42 @@ class BatchSource(Source):
         self.unlabeled = unlabeled
         self.refusal = f"cannot be read as {name}"
 
-    def look(self, file: DataFile) -> Head:
-        """Read the footer."""
-        schema, rows = batch_files(self.name).footer(file)
-        return head_of(schema, rows, file.name)
+    def look(self, file: DataFile, n_features: int | None) -> Head:
+        """Read the footer; if neither it nor the user tells the number of columns, all rows."""
+        schema, rows = read_footer(self.name, file)
+        head = _head(schema, rows, file.name)
+        if head.n_features is not None or n_features is not None:
+            return head
+        pieces = [Piece(file, number, 0, count) for number, count in enumerate(rows)]
+        columns = [self._batch(piece, "indices", "values").highest_column() for piece in pieces]
+        return Head(rows, max([-1, *columns]) + 1, head.values, head.labels)
 
     def read_rows(self, piece: Piece, n_features: int, dtype: np.dtype) -> Any:
         """Return the rows of a batch, in the map of the file where the types allow it."""
-        return batch_rows(*self._read(piece, ["row", "indices", "values"]), n_features, dtype)
+        return self._batch(piece, "row", "indices", "values").rows(n_features, dtype)
 
     def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
         """Return the labels of a batch."""
-        return batch_labels(*self._read(piece, ["label"]), dtype, self.unlabeled)
-
-    def highest_column(self, piece: Piece) -> int:
-        """Return the largest column number of a batch, -1 if it has no entries."""
-        return highest_column(*self._read(piece, ["indices", "values"]))
+        return self._batch(piece, "label").labels(dtype, self.unlabeled)
 
     def where(self, piece: Piece, row: int) -> str:
         """Rows count within their batch."""
-        return f"{batch_files(self.name).unit} {piece.number}, row {row}"
+        return f"{UNITS[self.name]} {piece.number}, row {row}"
 
-    def _read(self, piece: Piece, columns: list[str]) -> tuple[Any, Place]:
-        files = batch_files(self.name)
-        table, mapped = files.read(piece.file, [piece.number], columns)
+    def _batch(self, piece: Piece, *columns: str) -> Batch:
+        place = f"{UNITS[self.name]} {piece.number}"
+        table, mapped = read_batches(self.name, piece.file, [piece.number], columns)
         batches = table.to_batches()
         if len(batches) != 1:
             batches = table.combine_chunks().to_batches()
         if len(batches) > 1:
-            raise ValueError(f"{files.unit} {piece.number} does not fit one batch")
+            raise ValueError(f"{place} does not fit one batch")
         batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
-        return batch, Place(piece.file.name, f"{files.unit} {piece.number}", mapped)
+        return Batch(batch, piece.file.name, place, mapped)
 
 
-def make_schema(
-    n_features: int, values: np.dtype | None, labels: np.dtype | None, dense: bool
-) -> Any:
-    """Return the schema of rows with these types; without `labels` they have none.
-
-    Sparse rows of bool have no column of values.
-    """
-    item = pa.field("item", pa.from_numpy_dtype(values), nullable=False)
-    if dense:
-        fields = [pa.field("row", pa.list_(item, n_features), nullable=False)]
-    else:
-        columns = pa.field("item", pa.uint32(), nullable=False)
-        fields = [pa.field("indices", pa.list_(columns), nullable=False)]
-        if values is None or values.kind != "b":
-            fields.append(pa.field("values", pa.list_(item), nullable=False))
-    if labels is not None:
-        kind = pa.string() if labels.kind in "UO" else pa.from_numpy_dtype(labels)
-        fields.insert(0, pa.field("label", kind, nullable=False))
-    return pa.schema(fields, metadata={"n_features": str(n_features)})
-
-
-def head_of(schema: Any, rows: tuple[int, ...], name: str) -> Head:
-    """Read the schema of a file that somebody else may have made, and check its columns."""
+def _head(schema: Any, rows: tuple[int, ...], name: str) -> Head:
+    """Return what the schema of a file says, which somebody else may have made."""
     kinds = {field.name: field.type for field in schema}
     if len(kinds) != len(schema):
         raise DataFileError(name, f"has two columns of one name, {schema.names}; {_WANTED}")

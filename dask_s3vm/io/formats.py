@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
-from fsspec.core import url_to_fs  # type: ignore[import-untyped]
-
 from dask_s3vm.interrupts import interruptible
-from dask_s3vm.io.sources import UrlPath, is_hidden
+from dask_s3vm.io.sources import UrlPath, files_in
+from dask_s3vm.io.store import filesystem
 
 if TYPE_CHECKING:
     from dask_s3vm.io.writing import Progress
@@ -185,6 +184,10 @@ def read_data(urlpath: UrlPath, *, format: str | None = None, **options: Any) ->
 
     Raises
     ------
+    DataFileError
+        If a file cannot be read, holds something else or does not fit the others; its text has the
+        file, the line or row, and what is wanted. Rows of binary files are checked when they are
+        computed. `SvmlightError` and `TableError` are such errors too.
     ValueError
         If the format is not known, or an option is not one of its reader.
     FileNotFoundError
@@ -254,7 +257,7 @@ def _formats_at(path: str) -> Iterable[Format]:
     form = _by_name(path.rstrip("/"))
     if form is not None:
         return [form]
-    fs, inner = url_to_fs(path)
+    fs, inner = filesystem(path)
     if not fs.isdir(inner):
         known = {ending: form for form in FORMATS.values() for ending in form.endings}
         more = [ending for ending, form in known.items() if form.compressed]
@@ -263,8 +266,7 @@ def _formats_at(path: str) -> Iterable[Format]:
             f"({', '.join(more)} perhaps with {' or '.join(_COMPRESSED)} behind it), "
             f"or a format, one of {sorted(FORMATS)}"
         )
-    names = [name for name in fs.find(inner) if not is_hidden(name)]
-    return [form for name in names if (form := _by_name(name)) is not None]
+    return [form for name in files_in(fs, inner) if (form := _by_name(name)) is not None]
 
 
 def _by_name(path: str) -> Format | None:

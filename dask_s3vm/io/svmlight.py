@@ -8,6 +8,7 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Literal
 
 import dask.array as da
@@ -19,9 +20,9 @@ from dask_s3vm.engine.containers import as_block
 from dask_s3vm.io.blocks import (
     check_options,
     empty_block,
-    first_unknown,
     lazy_pair,
     sorted_labels,
+    unknown_label,
 )
 from dask_s3vm.io.errors import SvmlightError, told
 from dask_s3vm.io.formats import FORMATS
@@ -48,17 +49,7 @@ __all__ = ["SvmlightError", "read_labels", "read_svmlight"]
 
 @dataclass(frozen=True)
 class _Piece:
-    """Whole lines of one file, and what they hold.
-
-    Attributes
-    ----------
-    file : DataFile
-        The file.
-    start, stop : int
-        Where the lines stand in its (decompressed) text.
-    summary : Summary
-        Rows, columns, kind of labels, entries.
-    """
+    """Whole lines of one file, where they stand in its (decompressed) text, and what they hold."""
 
     file: DataFile
     start: int
@@ -127,13 +118,6 @@ def read_svmlight(
     y : dask.array.Array of shape (n_rows,)
         The labels: int64 if all labels of all files are whole numbers, else float64. ``None`` if
         rows have no labels.
-
-    Raises
-    ------
-    SvmlightError
-        If a line does not fit the format, with file and line number; if a file has no rows.
-    FileNotFoundError
-        If a file does not exist.
     """
     check_options(n_features=n_features, block=block, dtype=dtype, blocksize=blocksize)
     if not isinstance(zero_based, bool) and zero_based != "auto":
@@ -245,52 +229,31 @@ def _parse(piece: _Piece, form: _Format, pieces: int) -> tuple[Any, np.ndarray]:
     except ValueError as error:
         reason = f"has changed since it was surveyed: {error}"
         raise SvmlightError(file.name, reason) from error
-    strange = first_unknown(labels, form.known)
-    if strange >= 0:
-        _tell_of_label(piece, form, lines, strange)
+    if (wrong := unknown_label(labels, form.known)) is not None:
+        raise _located(piece, form, lines, *wrong)
     if form.integral:
         labels = labels.astype(np.int64)
     matrix.eliminate_zeros()
     return as_block(matrix, form.block), labels
 
 
-def _tell_of_label(piece: _Piece, form: _Format, lines: bytes, row: int) -> None:
-    """Find the line of a row whose label is not known, and say so."""
-    assert form.known is not None
-    left = row
-    for number, line in enumerate(lines.split(b"\n")):
-        if parse_line(line, 0, form.dtype) is None:
-            continue
-        if left == 0:
-            reason = f"the label is not one of {form.known.tolist()}"
-            line_number = piece.file.count(b"\n", 0, piece.start) + number + 1
-            raise SvmlightError(piece.file.name, reason, line_number, line[:200])
-        left -= 1
+def _located(piece: _Piece, form: _Format, lines: bytes, row: int, reason: str) -> SvmlightError:
+    """Return the error of a row with its line."""
+    numbered = enumerate(lines.split(b"\n"), piece.file.count(b"\n", 0, piece.start) + 1)
+    rows = (one for one in numbered if parse_line(one[1], 0, form.dtype) is not None)
+    number, line = next(islice(rows, row, None))
+    return SvmlightError(piece.file.name, reason, number, line[:200])
 
 
 # Labels, as SVMlin has them -----------------------------------------------------------------------
 
 
 def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
-    """Read the labels of rows from a file.
+    """Read the labels of rows from a file: an array of int64, float64 or (words) text.
 
-    Parameters
-    ----------
-    path : str or path
-        An ``.npy`` file with one number or text per row, or text with one label a line (also
-        ``.gz``, ``.bz2`` or ``.xz``). If the first line of a text is a number, all lines must be.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        int64 if all labels are whole numbers, else float64; text if they are words.
-
-    Raises
-    ------
-    ValueError
-        If a line is empty or not of the kind of the first, with its number; if labels are missing.
-    FileNotFoundError
-        If the file does not exist.
+    It is an ``.npy`` file with one number or text per row, or text with one label a line (also
+    ``.gz``, ``.bz2`` or ``.xz``). If the first line of a text is a number, all lines must be;
+    ValueError has the number of a line that is not, or is empty.
     """
     name = os.fspath(path)
     (file,) = find_files(path)

@@ -17,7 +17,7 @@ from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import DataFile, attempt_all, look_through, text_lengths
-from dask_s3vm.io.table_files import WORDS, Span, TableFile, Types, told_table
+from dask_s3vm.io.table_files import WORDS, Span, TableFile, Wanted, told_table
 
 __all__ = ["Piece", "Task", "locate_words", "settled", "survey"]
 
@@ -85,8 +85,8 @@ class Task:
     code: LabelCode | None
     mark: Any = None
 
-    def wanted(self, file: TableFile) -> tuple[list[str], Types, int]:
-        """Return what is read of a file: columns, types of csv as far as known, most categories."""
+    def wanted(self, file: TableFile) -> Wanted:
+        """Return what is read of a file."""
         encoder = self.encoder
         columns = [*self.features, *([self.target] if self.target in file.names else [])]
         if hasattr(encoder, "kinds_"):
@@ -95,7 +95,7 @@ class Task:
             kinds = {name: encoder.role_of(name) for name in self.features}
         types = {name: _TYPES[kind] for name, kind in kinds.items() if kind != "auto"}
         types |= {} if self.target is None else {self.target: WORDS}
-        return columns, types, encoder.max_categories
+        return Wanted(columns, types, encoder.max_categories)
 
     # The first pass
 
@@ -103,7 +103,7 @@ class Task:
         self, may_keep: Callable[[int], bool] | None, file: TableFile, span: Any
     ) -> Piece | None:
         """Look through a part of a file; the error of its first wrong row is raised."""
-        where, table = file.look(span, *self.wanted(file))
+        where, table = file.look(span, self.wanted(file))
         if not table.num_rows:
             return None
         piece, errors = Piece(file, where, table.num_rows), []
@@ -142,8 +142,8 @@ class Task:
 
     def facts_of_words(self, piece: Piece, names: list[str]) -> list[Facts]:
         """Return the facts of columns of a piece, read as words."""
-        types = dict.fromkeys(names, WORDS)
-        table = piece.file.read(piece.span, names, types, self.encoder.max_categories)
+        wanted = Wanted(names, dict.fromkeys(names, WORDS), self.encoder.max_categories)
+        table = piece.file.read(piece.span, wanted)
         return [self.encoder.facts_of_words(whole(table.column(name)), name) for name in names]
 
     # The second pass
@@ -153,7 +153,7 @@ class Task:
         file = piece.file
         try:
             kept, wanted = piece.kept, self.wanted(file)
-            table = kept[0] if kept else file.read(piece.span, *wanted, pieces)
+            table = kept[0] if kept else file.read(piece.span, wanted, pieces)
             if table.num_rows != piece.rows:
                 raise ValueError(f"{table.num_rows} rows, expected {piece.rows}")
             rows, _ = self.encoder.encode(table.select(self.features))
@@ -231,9 +231,9 @@ def settled(pieces: list[Piece], task: Task) -> list[Facts]:
 
 def locate_words(error: MixedColumnError, pieces: list[Piece]) -> TableError:
     """Return the error of a column of numbers and words with the first row that has a word."""
-    types = {error.column: WORDS}
+    wanted = Wanted([error.column], {error.column: WORDS}, 0)
     for piece in pieces:
-        row = error.first_row(piece.file.read(piece.span, [error.column], types, 0))
+        row = error.first_row(piece.file.read(piece.span, wanted))
         if row is not None:
             return piece.error(CellError(row, error.column, error.reason))
     return TableError(pieces[0].file.name, str(error))

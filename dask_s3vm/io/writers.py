@@ -4,7 +4,7 @@ import bz2
 import gzip
 import lzma
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from dask_s3vm.engine.blocks import frozen
-from dask_s3vm.io.arrow import make_schema
-from dask_s3vm.io.checksum import CHECKED, Summing, write_arrays
+from dask_s3vm.io.archive import write_arrays
+from dask_s3vm.io.batches import write_ipc
 from dask_s3vm.io.store import replacing
 from dask_s3vm.io.writing import Kind, RowFormat
 from dask_s3vm.numerics.compiler import kernel
@@ -160,6 +160,23 @@ def _write_whole(number: int, text: Any, pos: int) -> int:
     return pos + digits
 
 
+def _schema(kind: Kind) -> Any:
+    """Return the schema of rows; sparse rows of bool have no column of values."""
+    item = pa.field("item", pa.from_numpy_dtype(kind.values), nullable=False)
+    if kind.dense:
+        fields = [pa.field("row", pa.list_(item, kind.n_features), nullable=False)]
+    else:
+        columns = pa.field("item", pa.uint32(), nullable=False)
+        fields = [pa.field("indices", pa.list_(columns), nullable=False)]
+        if kind.values is None or kind.values.kind != "b":
+            fields.append(pa.field("values", pa.list_(item), nullable=False))
+    if kind.labels is not None:
+        text = kind.labels.kind in "UO"
+        label = pa.string() if text else pa.from_numpy_dtype(kind.labels)
+        fields.insert(0, pa.field("label", label, nullable=False))
+    return pa.schema(fields, metadata={"n_features": str(kind.n_features)})
+
+
 class ArrowFormat(RowFormat):
     """Arrow IPC: every block is a record batch, or several if it is above 48 MiB.
 
@@ -171,7 +188,7 @@ class ArrowFormat(RowFormat):
 
     def encode(self, rows: Any, labels: np.ndarray | None, kind: Kind) -> list[Any]:
         """Return record batches that share the memory of the rows."""
-        schema = make_schema(kind.n_features, kind.values, kind.labels, kind.dense)
+        schema = _schema(kind)
         sizes = (
             np.arange(len(rows) + 1) * (rows.itemsize * rows.shape[1])
             if kind.dense
@@ -185,7 +202,7 @@ class ArrowFormat(RowFormat):
     @contextmanager
     def open(self, url: str, kind: Kind) -> Iterator[Callable[[list[Any]], None]]:
         """Write record batches one after the other."""
-        schema = make_schema(kind.n_features, kind.values, kind.labels, kind.dense)
+        schema = _schema(kind)
         with replacing(url) as stream, self._writing(stream, schema) as write:
 
             def add(batches: list[Any]) -> None:
@@ -195,20 +212,9 @@ class ArrowFormat(RowFormat):
 
             yield add
 
-    @contextmanager
-    def _writing(self, stream: Any, schema: Any) -> Iterator[Callable[[Any], None]]:
+    def _writing(self, stream: Any, schema: Any) -> AbstractContextManager[Callable[[Any], None]]:
         """Have a function that writes a record batch; each gets a checksum."""
-        summing = Summing(stream)
-        told = schema.with_metadata({**schema.metadata, CHECKED: b"crc32"})
-        with pa.ipc.new_file(summing, told) as writer:
-
-            def write(batch: Any) -> None:
-                writer.write_batch(batch)
-                summing.mark()
-
-            yield write
-            summing.hold()
-        summing.add_table()
+        return write_ipc(stream, schema)
 
 
 class ParquetFormat(ArrowFormat):
@@ -295,33 +301,34 @@ class NpyFormat(NpzFormat):
     @contextmanager
     def open(self, url: str, kind: Kind) -> Iterator[Callable[[dict[str, np.ndarray]], None]]:
         """Append blocks to both files; headers are written again when the lengths are known."""
-        types = {"X": kind.values, "y": kind.labels}
-        lengths = dict.fromkeys(types, 0)
-        streams: dict[str, Any] = {}
+        files: dict[str, tuple[str, Any, tuple[int, ...]]]
+        files = {"X": (url, kind.values, (kind.n_features,))}
+        if kind.labels is not None:
+            files["y"] = (url.rpartition(".")[0] + ".y.npy", kind.labels, ())
+        rows = 0
         # Left in the other order, labels first: rows without them could be taken for complete.
         with ExitStack() as stack:
+            streams = {
+                name: stack.enter_context(replacing(own)) for name, (own, *_) in files.items()
+            }
 
-            def head(name: str, tail: tuple[int, ...]) -> None:
-                descr = np.lib.format.dtype_to_descr(types[name])  # type: ignore[arg-type]
-                shape = (lengths[name], *tail)
-                streams[name].seek(0)
-                # numpy leaves room for more digits
-                np.lib.format.write_array_header_1_0(
-                    streams[name], {"descr": descr, "fortran_order": False, "shape": shape}
-                )
+            def write_heads() -> None:
+                for name, (_, dtype, tail) in files.items():
+                    descr = np.lib.format.dtype_to_descr(dtype)
+                    head = {"descr": descr, "fortran_order": False, "shape": (rows, *tail)}
+                    streams[name].seek(0)
+                    # numpy leaves room for more digits
+                    np.lib.format.write_array_header_1_0(streams[name], head)
 
             def add(arrays: dict[str, np.ndarray]) -> None:
+                nonlocal rows
+                rows += len(arrays["X"])
                 for name, array in arrays.items():
-                    if name not in streams:
-                        own = url if name == "X" else url.rpartition(".")[0] + ".y.npy"
-                        streams[name] = stack.enter_context(replacing(own))
-                        head(name, array.shape[1:])
-                    lengths[name] += len(array)
-                    streams[name].write(array.astype(types[name]).tobytes())
+                    streams[name].write(array.astype(files[name][1]).tobytes())
 
+            write_heads()
             yield add
-            for name in streams:
-                head(name, (kind.n_features,) if name == "X" else ())
+            write_heads()
 
 
 def _cuts(sizes: np.ndarray, most: int) -> list[int]:
