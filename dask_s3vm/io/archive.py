@@ -66,26 +66,9 @@ def opened_archive(
 
     An archive can claim any size for its members, and a member any shape for its array; reading
     would reserve that much memory. Here nothing is believed that the member is too short for.
-
-    Parameters
-    ----------
-    file : file
-        Opened for reading; the caller checks its checksum.
-    limits : dict of str to int, optional
-        Most bytes allowed for the arrays of these names, 8 GiB for all others. Nothing but
-        uncompressed arrays is then allowed; without limits, other members are ignored.
-
-    Yields
-    ------
-    arrays : numpy.lib.npyio.NpzFile
-        The arrays by name, read when asked for.
-    heads : dict of str to (shape, dtype)
-        What they are.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, or a member is not what it should be.
+    `limits` are the most bytes allowed for arrays of these names, 8 GiB for all others; nothing but
+    uncompressed arrays is then allowed. Without limits, other members are ignored. The caller
+    checks the checksum. Gives the arrays, read when asked for, and their shapes and types.
     """
     if not zipfile.is_zipfile(file):  # np.load reads other kinds of files too
         raise ValueError("is not an .npz archive")
@@ -224,16 +207,10 @@ _KINDS = "biufU"  # truth values, whole numbers, real numbers, text
 
 
 def encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Return `value` as something that JSON can hold; TypeError if it is of another type.
+    """Return a value as something that JSON can hold; TypeError if it is of another type.
 
-    Parameters
-    ----------
-    value : object
-        ``None``, a number, a string, an array, or tuples, lists and dicts of these.
-    name : str
-        Name of the value: that of its array, and used in errors.
-    arrays : dict
-        Gets the arrays found.
+    It is None, a number, a string, an array, or tuples, lists and dicts of these. `name` is that of
+    its array, and used in errors; `arrays` gets the arrays found.
     """
     if isinstance(value, np.ndarray):
         return _encode_array(value, name, arrays)

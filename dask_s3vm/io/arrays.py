@@ -1,8 +1,10 @@
 """Rows from numpy's files: ``.npz`` archives, sparse or dense, and mapped ``.npy`` matrices."""
 
+import math
+import os
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,19 +15,12 @@ from dask.utils import parse_bytes
 from scipy.sparse import csr_array, load_npz
 
 from dask_s3vm.io.archive import BROKEN, check_archive, opened_archive, read_header
-from dask_s3vm.io.blocks import (
-    MOST_FEATURES,
-    Head,
-    Piece,
-    Source,
-    check_options,
-    open_blocks,
-)
+from dask_s3vm.io.blocks import MOST_FEATURES, Head, Piece, Source, check_options, open_blocks
 from dask_s3vm.io.errors import DataFileError, told
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.sources import DataFile, UrlPath, find_files
+from dask_s3vm.io.sources import BROKEN_TEXT, DataFile, UrlPath, find_files
 
-__all__ = ["read_npy", "read_npz"]
+__all__ = ["read_labels", "read_npy", "read_npz"]
 
 _WANTED = "'X' (dense) or 'indices', 'indptr', 'shape' and perhaps 'data' (CSR), and perhaps 'y'"
 _CSR = {"indices", "indptr", "shape"}
@@ -196,9 +191,7 @@ class _Array:
         if len(shape) != dimensions or min(shape) < 0 or dtype.kind not in kinds:
             what = "rows and columns of real numbers" if dimensions == 2 else "one label per row"
             raise DataFileError(file.name, f"is of shape {shape} and type {dtype}, wanted {what}")
-        size = dtype.itemsize
-        for length in shape:  # in Python numbers, which do not overflow
-            size *= int(length)
+        size = dtype.itemsize * math.prod(map(int, shape))  # Python numbers do not overflow
         if file.size != start + size:
             reason = f"has {file.size} bytes where shape {shape} of {dtype} needs {start + size}"
             raise DataFileError(file.name, reason)
@@ -206,9 +199,8 @@ class _Array:
             raise DataFileError(file.name, "is stored by columns, which only a local file may be")
         return cls(file, start, shape, dtype, "F" if fortran else "C")
 
-    def read(self, piece: Piece) -> np.ndarray:
+    def read(self, low: int, high: int) -> np.ndarray:
         """Return some rows: a view of a local file, else a copy."""
-        low, high = piece.low, piece.low + piece.rows
         if self.file.is_local:
             whole = np.memmap(self.file.path, self.dtype, "r", self.start, self.shape, self.order)
             return np.asarray(whole[low:high])
@@ -263,7 +255,7 @@ class NpySource(Source):
 
     def read_rows(self, piece: Piece, n_features: int, dtype: np.dtype) -> np.ndarray:
         """Return finite rows."""
-        rows = _Array.open(piece.file, 2).read(piece)
+        rows = _Array.open(piece.file, 2).read(piece.low, piece.low + piece.rows)
         if not np.all(np.isfinite(rows)):
             row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
             reason = f"value {rows[row, column]} of column {column} is not finite"
@@ -272,7 +264,8 @@ class NpySource(Source):
 
     def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
         """Return labels of the file beside."""
-        return _Array.open(self.labels_of(piece.file), 1).read(piece).astype(dtype)
+        array = _Array.open(self.labels_of(piece.file), 1)
+        return array.read(piece.low, piece.low + piece.rows).astype(dtype)
 
 
 def _find_labels(files: list[DataFile], y_path: UrlPath | None) -> dict[str, DataFile]:
@@ -290,3 +283,58 @@ def _find_labels(files: list[DataFile], y_path: UrlPath | None) -> dict[str, Dat
         raise FileNotFoundError(f"there is no file {missing!r}, but other rows have labels")
     names = [f.fs.unstrip_protocol(path) for f, path in zip(files, paths, strict=True)]
     return {file.name: own for file, own in zip(files, find_files(names), strict=True)}
+
+
+# Labels in a file of their own, as SVMlin has them ------------------------------------------------
+
+
+def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
+    """Read the labels of rows from a file: an array of int64, float64 or (words) text.
+
+    It is an ``.npy`` file with one number or text per row, or text with one label a line (also
+    ``.gz``, ``.bz2`` or ``.xz``). If the first line of a text is a number, all lines must be;
+    ValueError has the number of a line that is not, or is empty.
+    """
+    (file,) = find_files(path)
+    name = os.fspath(path)
+    with told(name, (*BROKEN_TEXT, *NpySource.broken), "cannot be read as labels"):
+        if name.lower().endswith(".npy"):
+            array = _Array.open(file, 1)
+            labels = np.array(array.read(0, *array.shape))
+        else:
+            with file.opened() as stream:
+                labels = _labels_of(stream.read(), name)
+    if len(labels) == 0:
+        raise DataFileError(name, "has no labels")
+    if labels.dtype.kind == "U":
+        return labels
+    labels = labels.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(labels))
+    if len(bad):
+        reason = f"label {bad[0] + 1} is {labels[bad[0]]}, wanted a finite number"
+        raise DataFileError(name, reason)
+    whole = np.equal(np.floor(labels), labels).all() and np.abs(labels).max() < 2**53
+    return labels.astype(np.int64) if whole else labels
+
+
+def _labels_of(text: bytes, name: str) -> np.ndarray:
+    lines = [line.strip() for line in text.rstrip().split(b"\n")] if text.strip() else []
+    wanted = "a label"
+    is_good: Callable[[bytes], bool] = bool
+    if lines and _is_number(lines[0]):
+        # numpy reads all lines at once; only a file with a mistake is looked at line by line
+        with suppress(ValueError):
+            return np.array(lines).astype(np.float64)
+        wanted, is_good = "a number, as the first line is", _is_number
+    for number, line in enumerate(lines, 1):
+        if not is_good(line):
+            shown = line[:40].decode(errors="replace")
+            raise DataFileError(name, f"got {shown!r}, wanted {wanted}", f"line {number}")
+    return np.array([line.decode() for line in lines], dtype=np.str_)
+
+
+def _is_number(line: bytes) -> bool:
+    try:
+        return bool(np.isfinite(float(line)))
+    except ValueError:
+        return False

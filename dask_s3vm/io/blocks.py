@@ -243,8 +243,8 @@ def _read_labels(source: Source, piece: Piece, dtype: np.dtype, known: Any) -> n
     with told(file.name, source.broken, source.refusal):
         labels = source.read_labels(piece, dtype)
     _check_length(file, piece, len(labels))
-    if (wrong := unknown_label(labels, known)) is not None:
-        row, reason = wrong
+    if (row := unknown_label(labels, known)) is not None:
+        reason = f"label {labels.tolist()[row]!r} is not one of {known.tolist()}"
         raise DataFileError(file.name, reason, source.where(piece, row))
     return labels
 
@@ -279,8 +279,8 @@ def sorted_labels(labels: Any) -> np.ndarray | None:
     return known
 
 
-def unknown_label(labels: np.ndarray, known: np.ndarray | None) -> tuple[int, str] | None:
-    """Return the first row whose label is not known, and what is said of it; None if all are."""
+def unknown_label(labels: np.ndarray, known: np.ndarray | None) -> int | None:
+    """Return the first row whose label is not known; None if all are."""
     if known is None or not len(labels):
         return None
     strange = np.zeros(1, dtype=np.int64)
@@ -288,10 +288,7 @@ def unknown_label(labels: np.ndarray, known: np.ndarray | None) -> tuple[int, st
         own = labels.astype(np.str_) if labels.dtype.kind == "O" else labels
         place = np.minimum(np.searchsorted(known, own), len(known) - 1)
         strange = np.flatnonzero(known[place] != own)
-    if not strange.size:
-        return None
-    row = int(strange[0])
-    return row, f"label {labels[row : row + 1].tolist()[0]!r} is not one of {known.tolist()}"
+    return int(strange[0]) if strange.size else None
 
 
 def _is_text(kind: np.dtype) -> bool:

@@ -266,12 +266,13 @@ def split_evenly(size: int, blocksize: int) -> list[tuple[int, int]]:
 def _expand(url: str, belongs: Callable[[str], bool]) -> list[DataFile]:
     fs, path = filesystem(url)
     if fs.isdir(path):
-        names = [name for name in files_in(fs, path) if belongs(name)]
+        root, held = path.rstrip("/") + "/", files_in(fs, path)
+        names = [name for name in held if belongs(name)]
         if not names:
             raise FileNotFoundError(
-                f"folder {url!r} holds no file of the format that was asked for"
+                f"folder {url!r} holds no file of the format that was asked for; it holds "
+                f"{[name[len(root) :] for name in held[:5]]}"
             )
-        root = path.rstrip("/") + "/"
     elif not fs.exists(path):
         # A file whose name holds a bracket or a star is that file, not a pattern.
         fixed = re.split(r"[*?[]", path)[0]
@@ -348,10 +349,15 @@ def look_through(
     return found
 
 
-def text_lengths(files: Sequence[DataFile], length: Callable[[DataFile], int]) -> list[int]:
-    """Return the bytes of text of files; `length` decompresses those that are compressed."""
-    found = iter(attempt_all([(length, file) for file in files if file.size is None]))
+def text_lengths(files: Sequence[DataFile], told: Callable[[str], Any]) -> list[int]:
+    """Return the bytes of text of files; ``with told(name)`` tells of one that is damaged."""
+    found = iter(attempt_all([(_length, file, told) for file in files if file.size is None]))
     return [next(found) if file.size is None else file.size for file in files]
+
+
+def _length(file: DataFile, told: Callable[[str], Any]) -> int:
+    with told(file.name):
+        return file.length()
 
 
 def attempt_all(calls: Sequence[tuple[Any, ...]]) -> list[Any]:

@@ -1,9 +1,8 @@
-"""svmlight text files as dask arrays of sparse blocks, and labels in a file of their own.
+"""svmlight text files as dask arrays of sparse blocks.
 
 A first pass over the files finds where the rows are, and whether each is in order.
 """
 
-import os
 from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from dask_s3vm.io.blocks import (
     lazy_pair,
     sorted_labels,
     unknown_label,
-)
+)  # fmt: skip
 from dask_s3vm.io.errors import SvmlightError, told
 from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.sources import (
@@ -34,7 +33,7 @@ from dask_s3vm.io.sources import (
     look_through,
     split_evenly,
     text_lengths,
-)
+)  # fmt: skip
 from dask_s3vm.io.svmlight_text import (
     BadLineError,
     Summary,
@@ -42,9 +41,9 @@ from dask_s3vm.io.svmlight_text import (
     parse_line,
     summarize,
     with_labels,
-)
+)  # fmt: skip
 
-__all__ = ["SvmlightError", "read_labels", "read_svmlight"]
+__all__ = ["SvmlightError", "read_svmlight"]
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ def read_svmlight(
         raise ValueError(f"has_labels is {has_labels!r}, wanted True, False or 'auto'")
     labeled = _starts_with_label(files[0]) if has_labels == "auto" else has_labels
     look = partial(_look, labeled=labeled, first_column=int(zero_based is False), dtype=dtype)
-    spans = [split_evenly(length, size) for length in text_lengths(files, _length)]
+    spans = [split_evenly(length, size) for length in text_lengths(files, _told)]
     groups = look_through(files, spans, look, SvmlightError)
     pieces = [piece for group in groups for piece in group]
     if zero_based == "auto":
@@ -145,18 +144,13 @@ def read_svmlight(
     return _build_arrays(pieces, form)
 
 
-def _told(file: DataFile) -> AbstractContextManager[None]:
-    return told(file.name, BROKEN_TEXT, "cannot be read", SvmlightError)
-
-
-def _length(file: DataFile) -> int:
-    with _told(file):
-        return file.length()
+def _told(name: str) -> AbstractContextManager[None]:
+    return told(name, BROKEN_TEXT, "cannot be read", SvmlightError)
 
 
 def _starts_with_label(file: DataFile) -> bool:
     """Whether the first row begins with a label, rather than with an index:value pair."""
-    with _told(file), file.opened() as stream:
+    with _told(file.name), file.opened() as stream:
         while line := stream.readline(1 << 16):
             words = line.split(b"#", 1)[0].split(None, 1)
             if words:
@@ -168,7 +162,7 @@ def _look(
     file: DataFile, span: tuple[int, int], labeled: bool, first_column: int, dtype: np.dtype
 ) -> _Piece | None:
     """Summarize the lines that begin in a range of a file."""
-    with _told(file):
+    with _told(file.name):
         start, text = file.read_rows(*span, None)
     lines = text if labeled else with_labels(text)
     try:
@@ -207,9 +201,7 @@ def _build_arrays(pieces: list[_Piece], form: _Format) -> tuple[da.Array, da.Arr
     described = [(p.file.name, p.file.version, p.start, p.stop, p.summary) for p in pieces]
     name = f"svmlight-{tokenize(described, form.__dict__)}"
     counts = Counter(piece.file for piece in pieces)
-    reading = {
-        (name, i): (_parse, piece, form, counts[piece.file]) for i, piece in enumerate(pieces)
-    }
+    reading = {(name, i): (_parse, p, form, counts[p.file]) for i, p in enumerate(pieces)}
     rows = [piece.summary.rows for piece in pieces]
     y_meta = np.empty(0, dtype=np.int64 if form.integral else np.float64)
     x_meta = empty_block(form.dtype, form.block)
@@ -219,7 +211,7 @@ def _build_arrays(pieces: list[_Piece], form: _Format) -> tuple[da.Array, da.Arr
 def _parse(piece: _Piece, form: _Format, pieces: int) -> tuple[Any, np.ndarray]:
     """Return rows and labels of one of so many pieces of a file."""
     file = piece.file
-    with _told(file):
+    with _told(file.name):
         text = file.read_piece(piece.start, piece.stop, pieces)
     lines = text if form.labeled else with_labels(text)
     try:
@@ -229,92 +221,19 @@ def _parse(piece: _Piece, form: _Format, pieces: int) -> tuple[Any, np.ndarray]:
     except ValueError as error:
         reason = f"has changed since it was surveyed: {error}"
         raise SvmlightError(file.name, reason) from error
-    if (wrong := unknown_label(labels, form.known)) is not None:
-        raise _located(piece, form, lines, *wrong)
+    if (row := unknown_label(labels, form.known)) is not None:
+        raise _unknown(piece, form, lines, row)
     if form.integral:
         labels = labels.astype(np.int64)
     matrix.eliminate_zeros()
     return as_block(matrix, form.block), labels
 
 
-def _located(piece: _Piece, form: _Format, lines: bytes, row: int, reason: str) -> SvmlightError:
-    """Return the error of a row with its line."""
+def _unknown(piece: _Piece, form: _Format, lines: bytes, row: int) -> SvmlightError:
+    """Return the error of a row whose label is not known, with its line."""
+    assert form.known is not None
+    reason = f"the label is not one of {form.known.tolist()}"
     numbered = enumerate(lines.split(b"\n"), piece.file.count(b"\n", 0, piece.start) + 1)
     rows = (one for one in numbered if parse_line(one[1], 0, form.dtype) is not None)
     number, line = next(islice(rows, row, None))
     return SvmlightError(piece.file.name, reason, number, line[:200])
-
-
-# Labels, as SVMlin has them -----------------------------------------------------------------------
-
-
-def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
-    """Read the labels of rows from a file: an array of int64, float64 or (words) text.
-
-    It is an ``.npy`` file with one number or text per row, or text with one label a line (also
-    ``.gz``, ``.bz2`` or ``.xz``). If the first line of a text is a number, all lines must be;
-    ValueError has the number of a line that is not, or is empty.
-    """
-    name = os.fspath(path)
-    (file,) = find_files(path)
-    with _told(file), file.opened() as stream:
-        if name.lower().endswith(".npy"):
-            labels = _from_npy(stream, name)
-        else:
-            labels = _from_text(stream.read(), name)
-    if len(labels) == 0:
-        raise ValueError(f"{name} has no labels")
-    return labels
-
-
-def _from_npy(stream: Any, name: str) -> np.ndarray:
-    try:
-        labels = np.load(stream, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{name} cannot be read as labels: {error}") from None
-    if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "biufU":
-        what = f"type {labels.dtype} and shape {labels.shape}" if hasattr(labels, "dtype") else ""
-        raise ValueError(f"{name} holds {what or 'no array'}, wanted one number or text per row")
-    return _numbers(labels.astype(np.float64), name) if labels.dtype.kind in "biuf" else labels
-
-
-def _from_text(text: bytes, name: str) -> np.ndarray:
-    lines = text.replace(b"\r\n", b"\n").split(b"\n")
-    while lines and not lines[-1].strip():
-        lines.pop()
-    if not lines:
-        return np.empty(0)
-    if _is_number(lines[0]):
-        # numpy reads all lines at once; only a file with a mistake is looked at line by line
-        try:
-            return _numbers(np.array(lines).astype(np.float64), name)
-        except ValueError:
-            _refuse(lines, name, _is_number, "a number, as the first line is")
-            raise
-    _refuse(lines, name, lambda line: bool(line.strip()), "a label")
-    try:
-        return np.array([line.strip().decode() for line in lines])
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is not text in UTF-8: {error}") from None
-
-
-def _is_number(line: bytes) -> bool:
-    try:
-        return bool(np.isfinite(float(line)))
-    except ValueError:
-        return False
-
-
-def _refuse(lines: list[bytes], name: str, is_good: Any, wanted: str) -> None:
-    for number, line in enumerate(lines, 1):
-        if not is_good(line):
-            shown = line[:40].decode(errors="replace")
-            raise ValueError(f"{name}, line {number}: got {shown!r}, wanted {wanted}")
-
-
-def _numbers(values: np.ndarray, name: str) -> np.ndarray:
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise ValueError(f"{name}: label {bad[0] + 1} is {values[bad[0]]}, wanted a finite number")
-    whole = np.equal(np.floor(values), values).all() and np.abs(values).max(initial=0) < 2**53
-    return values.astype(np.int64) if whole else values

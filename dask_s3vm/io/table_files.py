@@ -26,7 +26,7 @@ from dask_s3vm.io.sources import (
     first_end,
     row_ends,
     split_evenly,
-)
+)  # fmt: skip
 
 __all__ = ["WORDS", "BatchFile", "CsvFile", "Partition", "Span", "TableFile", "Wanted",
            "read_first_row", "refuse_twins", "told_table"]  # fmt: skip

@@ -17,7 +17,7 @@ from dask_s3vm.io.table_files import (
     TableFile,
     read_first_row,
     refuse_twins,
-)
+)  # fmt: skip
 
 __all__ = ["has_plain_columns", "open_tables"]
 
@@ -42,14 +42,8 @@ def open_tables(
 ) -> tuple[list[TableFile], str | None, dict[str, Any]]:
     """Find the files of a table and look at the first row, or the schema, of each.
 
-    Returns
-    -------
-    files : list of TableFile
-        The files, with the same columns, the label perhaps left out.
-    target : str or None
-        The label column.
-    reading : dict
-        What an encoder remembers of the reading.
+    Returns the files, with the same columns (the label perhaps left out), the label column, and
+    what an encoder remembers of the reading.
     """
     if format is not None and format not in _KINDS:
         raise ValueError(f"format is {format!r}, wanted one of {sorted(_KINDS)}")

@@ -16,7 +16,7 @@ from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.sources import DataFile, attempt_all, look_through, text_lengths
+from dask_s3vm.io.sources import attempt_all, look_through, text_lengths
 from dask_s3vm.io.table_files import WORDS, Span, TableFile, Wanted, told_table
 
 __all__ = ["Piece", "Task", "locate_words", "settled", "survey"]
@@ -195,18 +195,13 @@ def survey(files: Sequence[TableFile], task: Task, blocksize: int) -> list[Piece
     """
     local = current_client() is None and dask.config.get("scheduler", None) != "processes"
     look = partial(task.look, _Budget(KEPT).take if local else None)
-    lengths = text_lengths([file.file for file in files], _length)
+    lengths = text_lengths([file.file for file in files], told_table)
     spans = [file.spans(n, blocksize) for file, n in zip(files, lengths, strict=True)]
     groups = look_through(files, spans, look, TableError)
     for file, group in zip(files, groups, strict=True):
         if all(piece.kept for piece in group):
             file.file.release()
     return [piece for group in groups for piece in group]
-
-
-def _length(file: DataFile) -> int:
-    with told_table(file.name):
-        return file.length()
 
 
 def settled(pieces: list[Piece], task: Task) -> list[Facts]:

@@ -24,11 +24,13 @@ from dask_s3vm.engine.computing import compute_all, current_client
 from dask_s3vm.io import store
 from dask_s3vm.numerics.ones import is_ones, without_ones
 
-__all__ = ["Kind", "Progress", "RowFormat", "plain_rows", "write_rows"]
+__all__ = ["Block", "Kind", "Progress", "RowFormat", "plain_rows", "write_rows"]
 
 #: Called with a line of text, and blocks done and blocks in all.
 Progress = Callable[[str, int, int], None]
 
+#: Rows of a block, and their labels if there are any.
+Block = tuple[Any, np.ndarray | None]
 #: Rows in memory are cut into blocks of about this size.
 _BLOCK_BYTES = 32 << 20
 #: Most blocks that are encoded before the first of them is written.
@@ -94,8 +96,8 @@ class RowFormat:
         """Refuse what the format cannot hold, before anything is written."""
 
     def encode(self, rows: Any, labels: np.ndarray | None, kind: Kind) -> Any:
-        """Return a block in the form that is written."""
-        raise NotImplementedError
+        """Return a block in the form that is written; by default as it is."""
+        return rows, labels
 
     def open(self, url: str, kind: Kind) -> AbstractContextManager[Callable[[Any], Any]]:
         """Open a file, and give a function that writes one encoded block after another."""
