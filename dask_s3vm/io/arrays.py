@@ -211,15 +211,7 @@ class _Array:
 
 @dataclass(frozen=True)
 class NpySource(Source):
-    """Matrices, cut into pieces of some bytes.
-
-    Attributes
-    ----------
-    blocksize : int
-        Bytes of a piece.
-    labels : dict of str to DataFile
-        The file of the labels for each file of rows; empty without labels.
-    """
+    """Matrices, cut into pieces of some bytes; `labels` has the file of them for each of rows."""
 
     name = "npy"
     broken = (ValueError, EOFError, OSError, TypeError)
@@ -269,20 +261,16 @@ class NpySource(Source):
 
 
 def _find_labels(files: list[DataFile], y_path: UrlPath | None) -> dict[str, DataFile]:
-    if y_path is not None:
-        beside = find_files(y_path, FORMATS["npy"].fits)
-        if len(beside) != len(files):
-            raise ValueError(f"y_path has {len(beside)} files, wanted {len(files)} as of rows")
-        return {file.name: own for file, own in zip(files, beside, strict=True)}
-    paths = [file.path[: -len(".npy")] + _LABELS for file in files]
-    there = [path for file, path in zip(files, paths, strict=True) if file.fs.exists(path)]
-    if not there:
-        return {}
-    if len(there) < len(files):
-        missing = next(path for path in paths if path not in there)
-        raise FileNotFoundError(f"there is no file {missing!r}, but other rows have labels")
-    names = [f.fs.unstrip_protocol(path) for f, path in zip(files, paths, strict=True)]
-    return {file.name: own for file, own in zip(files, find_files(names), strict=True)}
+    """Return the file of labels for each file of rows; none if no file has one beside it."""
+    if y_path is None:
+        paths = [(file.fs, file.path[: -len(".npy")] + _LABELS) for file in files]
+        if not any(fs.exists(path) for fs, path in paths):
+            return {}
+        y_path = [fs.unstrip_protocol(path) for fs, path in paths]
+    beside = find_files(y_path, FORMATS["npy"].fits)
+    if len(beside) != len(files):
+        raise ValueError(f"y_path has {len(beside)} files, wanted {len(files)} as of rows")
+    return {file.name: own for file, own in zip(files, beside, strict=True)}
 
 
 # Labels in a file of their own, as SVMlin has them ------------------------------------------------

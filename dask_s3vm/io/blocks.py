@@ -1,6 +1,7 @@
 """What all readers have in common: options, lazy arrays out of pieces of files, labels."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from numbers import Integral
@@ -58,20 +59,27 @@ def empty_block(dtype: Any, block: str) -> Any:
 
 
 def lazy_pair(
-    name: str,
-    reading: dict[Any, Any],
-    rows: Sequence[int],
+    prefix: str,
+    pieces: Sequence[Any],
+    read: Callable[..., tuple[Any, Any]],
+    shared: Any,
+    content: Any,
     n_features: int,
     x_meta: Any,
     y_meta: Any,
 ) -> tuple[da.Array, da.Array | None]:
-    """Return lazy rows and labels that share one task per block, which reads both at once.
+    """Return lazy rows and labels that share one task per piece, which reads both at once.
 
-    `name` is a different one for different content. ``reading[name, i]`` gives rows and labels of
-    block i; other tasks may be needed for these. Without `y_meta`, an empty block, there are no
-    labels.
+    ``read(shared, piece, pieces)`` gives rows and labels of one of so many pieces of a file. A
+    piece has `file`, `span` and `rows`; `content` tells what else the arrays depend on. Without
+    `y_meta`, an empty block, there are no labels.
     """
-    below = {name: reading}
+    described = [(p.file.name, p.file.version, p.span, p.rows) for p in pieces]
+    name, rows = f"{prefix}-{tokenize(described, content)}", [piece.rows for piece in pieces]
+    counts = Counter(piece.file.name for piece in pieces)
+    below: dict[str, Any] = {name: {(f"shared-{name}", 0): shared}}
+    for i, piece in enumerate(pieces):
+        below[name][name, i] = (read, (f"shared-{name}", 0), piece, counts[piece.file.name])
     tasks = [[(getitem, (name, i), place) for i in range(len(rows))] for place in (0, 1)]
     X = _lazy_array(f"X-{name}", tasks[0], rows, (n_features,), x_meta, below)
     if y_meta is None:
@@ -100,16 +108,9 @@ def _lazy_array(
 class Head:
     """What a file tells without its rows being read.
 
-    Attributes
-    ----------
-    rows : tuple of int
-        Rows of its pieces, each of which becomes a block.
-    n_features : int or None
-        Number of columns, if it tells.
-    values, labels : dtype or None
-        Types as stored; None without labels. Strings of any length are objects.
-    dense : bool
-        Whether all columns of a row are stored.
+    That is: rows of its pieces, each of which becomes a block; the number of columns, if it tells;
+    types as stored (strings of any length are objects, None: no labels); and whether all columns of
+    a row are stored.
     """
 
     rows: tuple[int, ...]
@@ -167,7 +168,6 @@ class Source:
 def open_blocks(
     source: Source,
     urlpath: UrlPath,
-    *,
     n_features: int | None,
     block: str = "gcxs",
     dtype: Any = None,

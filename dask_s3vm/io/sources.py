@@ -51,18 +51,9 @@ LONGEST_ROW = 1 << 26
 class DataFile:
     """One file on any file system that fsspec knows.
 
-    Attributes
-    ----------
-    fs : fsspec.AbstractFileSystem
-        Where the file lies.
-    path : str
-        Its path there.
-    size : int or None
-        Bytes in it; ``None`` if ranges cannot be read (compressed, or size unknown).
-    version : str
-        Changes when the file is changed, as far as the file system can tell.
-    inner : str
-        Its path within the folder that was asked for, or behind the fixed part of a pattern.
+    `size` is None if ranges cannot be read (compressed, or size unknown), `version` changes when
+    the file is changed, as far as the file system can tell, and `inner` is the path within the
+    folder that was asked for, or behind the fixed part of a pattern.
     """
 
     fs: Any

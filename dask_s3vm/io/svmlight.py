@@ -3,7 +3,6 @@
 A first pass over the files finds where the rows are, and whether each is in order.
 """
 
-from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,6 @@ from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
-from dask.base import tokenize
 from dask.utils import parse_bytes
 
 from dask_s3vm.engine.containers import as_block
@@ -51,9 +49,13 @@ class _Piece:
     """Whole lines of one file, where they stand in its (decompressed) text, and what they hold."""
 
     file: DataFile
-    start: int
-    stop: int
+    span: tuple[int, int]
     summary: Summary
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        return self.summary.rows
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,11 @@ def read_svmlight(
         dtype=dtype,
         known=sorted_labels(known_labels),
     )
-    return _build_arrays(pieces, form)
+    x_meta = empty_block(dtype, block)
+    y_meta = np.empty(0, dtype=np.int64 if form.integral else np.float64) if labeled else None
+    summaries = [piece.summary for piece in pieces]
+    content = (summaries, vars(form))
+    return lazy_pair("svmlight", pieces, _parse, form, content, form.n_features, x_meta, y_meta)
 
 
 def _told(name: str) -> AbstractContextManager[None]:
@@ -172,7 +178,7 @@ def _look(
         line = file.count(b"\n", 0, start) + lines.count(b"\n", 0, error.start) + 1
         wrong = lines[error.start :].split(b"\n", 1)[0]
         raise SvmlightError(file.name, str(error), line, wrong[:200]) from None
-    return _Piece(file, start, start + len(text), summary) if summary.rows else None
+    return _Piece(file, (start, start + len(text)), summary) if summary.rows else None
 
 
 def _count_features(pieces: list[_Piece], wanted: int | None, zero_based: bool) -> int:
@@ -196,23 +202,11 @@ def _count_features(pieces: list[_Piece], wanted: int | None, zero_based: bool) 
     return int(wanted)
 
 
-def _build_arrays(pieces: list[_Piece], form: _Format) -> tuple[da.Array, da.Array | None]:
-    """Build the lazy arrays. X and y share one task per block, which parses its lines once."""
-    described = [(p.file.name, p.file.version, p.start, p.stop, p.summary) for p in pieces]
-    name = f"svmlight-{tokenize(described, form.__dict__)}"
-    counts = Counter(piece.file for piece in pieces)
-    reading = {(name, i): (_parse, p, form, counts[p.file]) for i, p in enumerate(pieces)}
-    rows = [piece.summary.rows for piece in pieces]
-    y_meta = np.empty(0, dtype=np.int64 if form.integral else np.float64)
-    x_meta = empty_block(form.dtype, form.block)
-    return lazy_pair(name, reading, rows, form.n_features, x_meta, y_meta if form.labeled else None)
-
-
-def _parse(piece: _Piece, form: _Format, pieces: int) -> tuple[Any, np.ndarray]:
+def _parse(form: _Format, piece: _Piece, pieces: int) -> tuple[Any, np.ndarray]:
     """Return rows and labels of one of so many pieces of a file."""
     file = piece.file
     with _told(file.name):
-        text = file.read_piece(piece.start, piece.stop, pieces)
+        text = file.read_piece(*piece.span, pieces)
     lines = text if form.labeled else with_labels(text)
     try:
         matrix, labels = parse(
@@ -233,7 +227,7 @@ def _unknown(piece: _Piece, form: _Format, lines: bytes, row: int) -> SvmlightEr
     """Return the error of a row whose label is not known, with its line."""
     assert form.known is not None
     reason = f"the label is not one of {form.known.tolist()}"
-    numbered = enumerate(lines.split(b"\n"), piece.file.count(b"\n", 0, piece.start) + 1)
+    numbered = enumerate(lines.split(b"\n"), piece.file.count(b"\n", 0, piece.span[0]) + 1)
     rows = (one for one in numbered if parse_line(one[1], 0, form.dtype) is not None)
     number, line = next(islice(rows, row, None))
     return SvmlightError(piece.file.name, reason, number, line[:200])

@@ -64,16 +64,9 @@ _MARK = b"\xef\xbb\xbf"  # some editors start a file with it
 
 @dataclass(frozen=True)
 class TableFile:
-    """One file of a table.
+    """One file of a table: columns of its own, and those of its folders' names.
 
-    Attributes
-    ----------
-    file : DataFile
-        Where it is.
-    fields : tuple of str
-        Columns of the file itself.
-    partition : tuple of (str, object)
-        More columns, whose values are in the names of its folders; those of the file go first.
+    Where both have a column, that of the file counts.
     """
 
     file: DataFile
@@ -84,6 +77,11 @@ class TableFile:
     def name(self) -> str:
         """What the user calls it."""
         return self.file.name
+
+    @property
+    def version(self) -> str:
+        """Changes when the file is changed."""
+        return self.file.version
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -246,9 +244,8 @@ class CsvFile(TableFile):
 
     def _parse(self, span: Span, text: bytes, wanted: Wanted) -> pa.Table:
         """Return columns of whole rows; raise TableError with the line of what is wrong."""
-        if (wrong := _wrong_quote(text, self.delimiter)) is not None:
-            offset, reason = wrong
-            raise self._error_at(span[0] + offset, reason)
+        if wrong := _wrong_quote(text, self.delimiter):
+            raise self._error_at(span[0] + wrong[0], wrong[1])
         own = wanted._replace(columns=[name for name in wanted.columns if name in self.fields])
         try:
             table = self._fields(span, text, own)
@@ -271,8 +268,7 @@ class CsvFile(TableFile):
                     block_size=len(text) + 1,
                 ),
                 parse_options=pyarrow.csv.ParseOptions(
-                    delimiter=self.delimiter,
-                    newlines_in_values=True,
+                    delimiter=self.delimiter, newlines_in_values=True
                 ),
                 convert_options=pyarrow.csv.ConvertOptions(
                     column_types=dict(wanted.types),
@@ -344,10 +340,8 @@ def read_first_row(file: DataFile, delimiter: str) -> tuple[bytes, int, list[str
 
 def _is_plain(type: pa.DataType) -> bool:
     """Tell whether a type that Arrow found is one that the encoder takes."""
-    types = pa.types
-    if types.is_dictionary(type):
-        type = type.value_type
-    return not (types.is_time(type) or types.is_binary(type) or types.is_large_binary(type))
+    types, plain = pa.types, type.value_type if pa.types.is_dictionary(type) else type
+    return not (types.is_time(plain) or types.is_binary(plain) or types.is_large_binary(plain))
 
 
 def _check_cells(

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dask_s3vm.engine.computing import current_client
+from dask_s3vm.engine.containers import as_block
 from dask_s3vm.features.table_columns import CellError, MixedColumnError, codes_of, whole
 from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.features.table_facts import Facts, agreed
@@ -32,17 +33,10 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one file, and what they hold.
+    """Rows of one file, and what the first pass found.
 
-    Attributes
-    ----------
-    file, span, rows
-        Where they are, and how many.
-    kept : list
-        The columns themselves, or nothing; other processes read them again.
-    facts, labels, unknown
-        Of the first pass: facts of the features (none with a fitted encoder), facts of the labels,
-        and numbers of values of unknown categories (with a fitted encoder).
+    `kept` holds the columns themselves, or nothing: other processes read them again. There are
+    `facts` of the features without a fitted encoder, and with one numbers of `unknown` categories.
     """
 
     file: TableFile
@@ -69,18 +63,15 @@ class Piece:
 class Task:
     """What every piece of a table is looked through for, and read for.
 
-    Attributes
-    ----------
-    encoder, features, fitted
-        The encoder, its columns, and whether it was fitted before.
-    target, code, mark
-        The label column, which a file may be without; the labels, if they are known; the mark of
-        rows without label, in the second pass.
+    `fitted` tells whether the encoder was fitted before. `target` is the label column, which a file
+    may be without, `code` are the labels, if they are known, and `mark` is that of rows without
+    label, in the second pass.
     """
 
     encoder: TableEncoder
     features: tuple[str, ...]
     fitted: bool
+    block: str
     target: str | None
     code: LabelCode | None
     mark: Any = None
@@ -157,7 +148,7 @@ class Task:
             if table.num_rows != piece.rows:
                 raise ValueError(f"{table.num_rows} rows, expected {piece.rows}")
             rows, _ = self.encoder.encode(table.select(self.features))
-            return rows, self._labels(table)
+            return as_block(rows, self.block), self._labels(table)
         except ValueError as error:
             raise TableError(file.name, f"has changed since it was surveyed: {error}") from error
 

@@ -3,15 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
-from dask.base import tokenize
 from dask.utils import parse_bytes
 
-from dask_s3vm.engine.containers import as_block
 from dask_s3vm.features.table_columns import CellError, MixedColumnError, warn_of_unknown
 from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.features.table_facts import Facts, agreed
@@ -170,7 +167,7 @@ n_text_features, max_categories, dtype
         features = [name for name in files[0].names if name != target and name not in drop]
         encoder.check_named(features)
     code = _given_code(encoder, target, positive, classes)
-    task = Task(encoder, tuple(features), fitted, target, code)
+    task = Task(encoder, tuple(features), fitted, block, target, code)
     pieces = survey(files, task, size)
     if fitted:
         warn_of_unknown(dict(sum((Counter(piece.unknown) for piece in pieces), Counter())))
@@ -182,7 +179,14 @@ n_text_features, max_categories, dtype
     if not fitted:
         encoder.label_ = code
     mark = None if code is None else _mark(code, pieces, unlabeled)
-    return *_build(pieces, replace(task, code=code, mark=mark), block), encoder
+    task = replace(task, code=code, mark=mark)
+    state = {name: value for name, value in vars(encoder).items() if name != "reading_"}
+    content = (task.features, state, code, mark, block)
+    unread = [piece.unread() for piece in pieces]
+    x_meta = empty_block(np.dtype(encoder.dtype), block)
+    y_meta = None if code is None else np.empty(0, dtype=code.dtype(mark))
+    width = encoder.n_features_out_
+    return *lazy_pair("table", unread, Task.read, task, content, width, x_meta, y_meta), encoder
 
 
 def _refuse_options(given: TableEncoder, drop: Any, known: Any) -> None:
@@ -258,29 +262,3 @@ def _mark(code: LabelCode, pieces: list[Piece], unlabeled: Any) -> Any:
     reason = f"the label is missing, but the mark of unlabeled rows, {unlabeled!r}, is a class"
     assert gap.labels.gap is not None, "that is how it was found"
     raise gap.error(CellError(gap.labels.gap, code.name, reason))
-
-
-# Arrays ---------------------------------------------------------------------------------------
-
-
-def _build(pieces: list[Piece], task: Task, block: str) -> tuple[da.Array, da.Array | None]:
-    """Build the lazy arrays. X and y share one task per block, which reads its rows once."""
-    encoder = task.encoder
-    state = {name: value for name, value in vars(encoder).items() if name != "reading_"}
-    described = [(p.file.name, p.file.file.version, p.span, p.rows) for p in pieces]
-    token = tokenize(described, task.features, state, task.code, task.mark, block)
-    name, shared = f"table-{token}", (f"task-{token}", 0)
-    counts = Counter(piece.file.name for piece in pieces)
-    reading: dict[Any, Any] = {shared: task}
-    for i, piece in enumerate(pieces):
-        read = partial(_read, piece.unread(), counts[piece.file.name], block)
-        reading[(name, i)] = (read, shared)
-    x_meta = empty_block(np.dtype(encoder.dtype), block)
-    y_meta = None if task.code is None else np.empty(0, dtype=task.code.dtype(task.mark))
-    rows = [piece.rows for piece in pieces]
-    return lazy_pair(name, reading, rows, encoder.n_features_out_, x_meta, y_meta)
-
-
-def _read(piece: Piece, pieces: int, block: str, task: Task) -> tuple[Any, Any]:
-    rows, labels = task.read(piece, pieces)
-    return as_block(rows, block), labels

@@ -20,7 +20,9 @@ import scipy.sparse as sp
 
 from dask_s3vm import _config, interrupts
 from dask_s3vm.engine import containers
+from dask_s3vm.engine.blocks import narrowed
 from dask_s3vm.engine.computing import compute_all, current_client
+from dask_s3vm.engine.ingest import aligned_column
 from dask_s3vm.io import store
 from dask_s3vm.numerics.ones import is_ones, without_ones
 
@@ -39,17 +41,7 @@ _MOST_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Kind:
-    """What all blocks have in common.
-
-    Attributes
-    ----------
-    n_features : int
-        Number of columns.
-    dense : bool
-        Whether all columns of a row are stored.
-    values, labels : dtype or None
-        Types as stored; None: not known yet, or no labels.
-    """
+    """What all blocks have in common; types that are None are not known yet, or not there."""
 
     n_features: int
     dense: bool
@@ -237,22 +229,19 @@ def plain_rows(block: Any, kind: Kind) -> Any:
         raise TypeError(f"X has dtype {block.dtype}; wanted real numbers of up to 64 bits")
     if kind.dense:
         dense = block.toarray() if sp.issparse(block) else np.asarray(block)
-        return np.ascontiguousarray(_finite(_narrowed(dense, kind.values), "X"))
+        return np.ascontiguousarray(_as_wanted(dense, kind.values))
     csr = sp.csr_array(block)
     stored = int(csr.indptr[-1])
-    data = _finite(_narrowed(csr.data[:stored], kind.values), "X")
+    data = _as_wanted(csr.data[:stored], kind.values)
     return sp.csr_array((data, csr.indices[:stored], csr.indptr), shape=csr.shape)
 
 
-def _narrowed(values: np.ndarray, wanted: np.dtype | None) -> np.ndarray:
-    if wanted == np.float64:
-        return values.astype(np.float64, copy=False)
-    if values.dtype == np.float32:
-        return values
-    wide = values.astype(np.float64, copy=False)
-    with np.errstate(over="ignore"):
-        short = wide.astype(np.float32)
-    return short if np.array_equal(short, wide, equal_nan=True) else wide
+def _as_wanted(values: np.ndarray, wanted: np.dtype | None) -> np.ndarray:
+    """Return finite values as float64, or as float32 if that is not wanted and changes none."""
+    if values.dtype != np.float32 or wanted == np.float64:
+        values = values.astype(np.float64, copy=False)
+        values = values if wanted == np.float64 else narrowed(values)
+    return _finite(values, "X")
 
 
 def _stored_labels(labels: Any, rows: int, wanted: np.dtype | None) -> np.ndarray:
@@ -293,31 +282,32 @@ def _row_blocks(X: Any, y: Any) -> list[tuple[Any, Any]]:
         raise ValueError(f"X must be 2-dimensional, got shape {np.shape(X)}")
     if y is not None and np.ndim(y) != 1:
         raise ValueError(f"y must be 1-dimensional, got shape {np.shape(y)}")
-    if not isinstance(X, da.Array):
-        edges = _edges(X)
-        rows = [X[low:high] for low, high in pairwise(edges)]
-        y = y.compute() if isinstance(y, da.Array) else y
-    else:
+    if isinstance(X, da.Array):
         X = X.rechunk({1: -1}) if X.numblocks[1] != 1 else X
         edges = np.cumsum([0, *X.chunks[0]]).tolist()
         # Not optimized one by one: blocks of X and y may come out of the same task.
         rows = X.to_delayed(optimize_graph=False).ravel().tolist()
+        column = aligned_column(X, y, "y")
+        if column is not None:
+            labels = column.to_delayed(optimize_graph=False).ravel().tolist()
+            return list(zip(rows, labels, strict=True))
+    else:
+        edges = _edges(X)
+        rows = [X[low:high] for low, high in pairwise(edges)]
+        y = y.compute() if isinstance(y, da.Array) else y
     if y is None:
         return [(block, None) for block in rows]
-    if not (isinstance(y, da.Array) and y.chunks[0] == X.chunks[0]):
-        if np.isnan(X.shape[0]):
-            raise ValueError(
-                "chunk sizes of X are unknown: call compute_chunk_sizes(), or give y as a dask "
-                "array with the same chunks"
-            )
-        if len(y) != X.shape[0]:
-            raise ValueError(f"y does not fit X: X has {X.shape[0]} rows, y has {len(y)} entries")
-    if isinstance(y, da.Array):
-        y = y if y.chunks[0] == X.chunks[0] else y.rechunk((X.chunks[0],))
-        labels = y.to_delayed(optimize_graph=False).ravel().tolist()
-    else:
-        labels = [np.asarray(y)[low:high] for low, high in pairwise(edges)]
-    return list(zip(rows, labels, strict=True))
+    if np.isnan(X.shape[0]):
+        raise ValueError(
+            "chunk sizes of X are unknown: call compute_chunk_sizes(), or give y as a dask array "
+            "with the same chunks"
+        )
+    if len(y) != X.shape[0]:
+        raise ValueError(f"y does not fit X: X has {X.shape[0]} rows, y has {len(y)} entries")
+    return [
+        (block, np.asarray(y)[low:high])
+        for block, (low, high) in zip(rows, pairwise(edges), strict=True)
+    ]
 
 
 def _edges(X: Any) -> list[int]:
