@@ -293,7 +293,7 @@ def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
             with file.opened() as stream:
                 labels = _labels_of(stream.read(), name)
     if len(labels) == 0:
-        raise DataFileError(name, "has no labels")
+        raise ValueError(f"{name} has no labels")
     if labels.dtype.kind == "U":
         return labels
     labels = labels.astype(np.float64)
@@ -312,7 +312,9 @@ def _labels_of(text: bytes, name: str) -> np.ndarray:
     if lines and _is_number(lines[0]):
         # numpy reads all lines at once; only a file with a mistake is looked at line by line
         with suppress(ValueError):
-            return np.array(lines).astype(np.float64)
+            numbers = np.array(lines).astype(np.float64)
+            if np.isfinite(numbers).all():
+                return numbers
         wanted, is_good = "a number, as the first line is", _is_number
     for number, line in enumerate(lines, 1):
         if not is_good(line):

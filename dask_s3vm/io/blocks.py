@@ -70,16 +70,18 @@ def lazy_pair(
 ) -> tuple[da.Array, da.Array | None]:
     """Return lazy rows and labels that share one task per piece, which reads both at once.
 
-    ``read(shared, piece, pieces)`` gives rows and labels of one of so many pieces of a file. A
-    piece has `file`, `span` and `rows`; `content` tells what else the arrays depend on. Without
-    `y_meta`, an empty block, there are no labels.
+    ``read(shared, piece, pieces)`` gives rows and labels of one of so many pieces of a file; where
+    `shared`, which is sent once, is None, it is ``read(piece, pieces)``. A piece has `file`, `span`
+    and `rows`; `content` tells what else the arrays depend on. Without `y_meta`, an empty block,
+    there are no labels.
     """
     described = [(p.file.name, p.file.version, p.span, p.rows) for p in pieces]
     name, rows = f"{prefix}-{tokenize(described, content)}", [piece.rows for piece in pieces]
     counts = Counter(piece.file.name for piece in pieces)
-    below: dict[str, Any] = {name: {(f"shared-{name}", 0): shared}}
+    first = {} if shared is None else {(f"shared-{name}", 0): shared}
+    below: dict[str, Any] = {name: dict(first)}
     for i, piece in enumerate(pieces):
-        below[name][name, i] = (read, (f"shared-{name}", 0), piece, counts[piece.file.name])
+        below[name][name, i] = (read, *first, piece, counts[piece.file.name])
     tasks = [[(getitem, (name, i), place) for i in range(len(rows))] for place in (0, 1)]
     X = _lazy_array(f"X-{name}", tasks[0], rows, (n_features,), x_meta, below)
     if y_meta is None:
@@ -180,7 +182,10 @@ def open_blocks(
     check_options(n_features=n_features, block=block, dtype=dtype)
     known = sorted_labels(known_labels)
     files = find_files(urlpath, source.belongs)
-    heads = attempt_all([(_look, source, file, n_features) for file in files])
+    if all(file.is_local for file in files):  # a millisecond each
+        heads = [_look(source, file, n_features) for file in files]
+    else:
+        heads = attempt_all([(_look, source, file, n_features) for file in files])
     pieces = [
         Piece(file, number, stop - rows, rows)
         for file, head in zip(files, heads, strict=True)

@@ -145,9 +145,10 @@ def read_svmlight(
     )
     x_meta = empty_block(dtype, block)
     y_meta = np.empty(0, dtype=np.int64 if form.integral else np.float64) if labeled else None
-    summaries = [piece.summary for piece in pieces]
-    content = (summaries, vars(form))
-    return lazy_pair("svmlight", pieces, _parse, form, content, form.n_features, x_meta, y_meta)
+    content = ([piece.summary for piece in pieces], vars(form))
+    # not shared: so a block is made by one task alone
+    read, width = partial(_parse, form), form.n_features
+    return lazy_pair("svmlight", pieces, read, None, content, width, x_meta, y_meta)
 
 
 def _told(name: str) -> AbstractContextManager[None]:
