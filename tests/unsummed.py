@@ -5,7 +5,7 @@ import re
 
 from pyarrow import ipc
 
-from dask_s3vm.io.checksum import CHECKED
+from dask_s3vm.io.batches import CHECKED
 
 
 def archive_without_checksum(raw: bytes) -> bytes:

@@ -14,8 +14,7 @@ import numpy as np
 from dask_s3vm.checkpoints.holding import claim
 from dask_s3vm.checkpoints.identity import Identity, differences
 from dask_s3vm.exceptions import CheckpointError
-from dask_s3vm.io.archive import BROKEN, decode, encode, open_arrays
-from dask_s3vm.io.checksum import write_arrays
+from dask_s3vm.io.archive import BROKEN, decode, encode, open_arrays, write_arrays
 from dask_s3vm.io.store import Url, check_writable, exists, join_url, make_folder, remove, replacing
 from dask_s3vm.methods.run import Checkpoint, Saved, Snapshot
 from dask_s3vm.methods.state_fields import from_fields, to_fields

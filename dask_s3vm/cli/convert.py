@@ -17,9 +17,9 @@ from dask_s3vm.cli.options import (
 )
 from dask_s3vm.cli.output import ProgressLine, show
 from dask_s3vm.cli.stopping import EXIT_CODES, format_errors
+from dask_s3vm.io.arrays import read_labels
 from dask_s3vm.io.formats import format_of, options_of, reading_format, write_data
 from dask_s3vm.io.store import exists
-from dask_s3vm.io.svmlight import read_labels
 
 #: Default size of a block of text: its binary form, about half of it, suits a record batch.
 _BLOCKSIZE = "64 MiB"

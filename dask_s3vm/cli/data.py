@@ -1,6 +1,5 @@
 """Options that describe the input files, and reading the rows and labels of these files."""
 
-import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,13 +15,6 @@ from dask_s3vm.labels import AUTO, as_labels, is_unlabeled, mark_for
 
 #: Names of formats. `io.formats` has the formats themselves; importing it would slow down `--help`.
 FORMATS = ("arrow", "csv", "kdd99", "npy", "npz", "parquet", "rcv1", "svmlight", "table")
-
-#: Formats of tables -> address of a reader that returns an encoder too.
-_TABLE_READERS = {
-    "csv": "dask_s3vm.io:read_table",
-    "kdd99": "dask_s3vm.datasets:read_kdd99",
-    "table": "dask_s3vm.io:read_table",
-}
 
 #: Formats whose label column has to be named.
 WITH_LABEL = ("csv", "table")
@@ -242,13 +234,13 @@ def options_for(
 
     if getattr(estimator, "encoder_", None) is not None:
         return options
-    form = reading_format(list(paths), options.get("format")).name
-    if form in _TABLE_READERS:
+    form = reading_format(list(paths), options.get("format"))
+    if form.encoded:
         raise BadData(
             f"{paths[0]} is a table, but the model was trained on rows that were none: it does not "
             "know how to encode columns"
         )
-    if form in ("svmlight", "rcv1") and options.get("n_features") is None:
+    if form.name in ("svmlight", "rcv1") and options.get("n_features") is None:
         return {**options, "n_features": estimator.n_features_in_}
     return options
 
@@ -292,9 +284,7 @@ def _read(
     """Call the reader of a format; an option that the reader does not have is refused."""
     from dask_s3vm.io.formats import options_of
 
-    is_table = form.name in _TABLE_READERS
-    module, _, function = _TABLE_READERS.get(form.name, form.reader).partition(":")
-    reader: Any = getattr(importlib.import_module(module), function)
+    reader = form.load("reader")
     known = options_of(reader)
     if "known_labels" in given and "classes" in known:
         given["classes"] = [str(word) for word in given.pop("known_labels")]
@@ -306,8 +296,8 @@ def _read(
             )
     more: dict[str, Any] = {name: value for name, value in given.items() if name in known}
     if "unlabeled" in known:  # replaces labels that are missing
-        more["unlabeled"] = mark if is_table and mark is not None else _mark_of_numbers(mark)
-    if is_table:
+        more["unlabeled"] = mark if form.encoded and mark is not None else _mark_of_numbers(mark)
+    if form.encoded:
         if not labels:
             more["label"] = False
         X, y, encoder = reader(list(paths), encoder=encoder, block="scipy", **more)

@@ -63,14 +63,6 @@ def first_look(paths: tuple[str, ...], chosen: Mapping[str, Any], mark: Any) -> 
 
 def _first_file(path: str, form: Any) -> Any:
     """Return the first file of a path, a glob pattern or a folder; FileNotFoundError if none."""
-    from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+    from dask_s3vm.io.sources import find_files
 
-    from dask_s3vm.io.sources import find_files, is_hidden
-
-    fs, inner = url_to_fs(path)
-    if fs.isdir(inner):
-        names = [name for name in sorted(fs.find(inner)) if not is_hidden(name)]
-        fitting = [name for name in names if form.fits(name) or not form.endings]
-        if fitting:
-            path = fs.unstrip_protocol(fitting[0])
-    return find_files(path)[0]
+    return find_files(path, lambda name: form.fits(name) or not form.endings)[0]

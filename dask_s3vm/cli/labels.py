@@ -39,7 +39,7 @@ def separate_labels(
     By default the mark of a text file of -1, 0 and +1 is 0, as in SVMlin. In a text file with other
     labels 0 may be a class: `--unlabeled` is required then.
     """
-    from dask_s3vm.io.svmlight import read_labels
+    from dask_s3vm.io.arrays import read_labels
 
     found = read_labels(path)
     if unlabeled != AUTO or path.lower().endswith(".npy"):

@@ -112,8 +112,8 @@ def evaluate(model: str, data: tuple[str, ...], as_json: bool, **chosen: Any) ->
     """  # noqa: D301
     import dask
 
+    from dask_s3vm.io.arrays import read_labels
     from dask_s3vm.io.models import load_predictor
-    from dask_s3vm.io.svmlight import read_labels
 
     check_label_options(chosen)
     with format_errors():

@@ -8,9 +8,9 @@ import numpy as np
 
 from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.io.sources import UrlPath
-from dask_s3vm.io.tables import read_table, without_encoder
+from dask_s3vm.io.tables import read_table
 
-__all__ = ["COLUMNS", "LABELS", "read_kdd99", "read_kdd99_data"]
+__all__ = ["COLUMNS", "LABELS", "read_kdd99"]
 
 
 def _split(words: str) -> tuple[str, ...]:
@@ -142,6 +142,3 @@ def read_kdd99(
     assert encoder.reading_ is not None, "the reader has just set it"
     encoder.reading_["format"] = "kdd99"
     return X, y, encoder
-
-
-read_kdd99_data = without_encoder(read_kdd99)

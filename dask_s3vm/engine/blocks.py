@@ -237,18 +237,18 @@ def _as_values(values: np.ndarray, narrow: bool) -> np.ndarray:
     else:
         result = values.astype(np.float64, copy=False)
         if narrow or kind != "f":
-            result = _narrowed(result)
+            result = narrowed(result)
     check_values(result)
     return result
 
 
 def _as_own_values(values: np.ndarray) -> np.ndarray:
     """Copy checked values, as float32 where that is exact."""
-    short = values if values.dtype == np.float32 else _narrowed(values)
+    short = values if values.dtype == np.float32 else narrowed(values)
     return values.copy() if short is values else short
 
 
-def _narrowed(values: np.ndarray) -> np.ndarray:
+def narrowed(values: np.ndarray) -> np.ndarray:
     """Return the values as float32 if that changes none of them, else as they are."""
     head = values[:1000] if values.ndim == 1 else values[:10]
     with np.errstate(over="ignore", invalid="ignore"):

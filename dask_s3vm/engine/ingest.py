@@ -135,7 +135,7 @@ def _lazy_blocks(X: da.Array, y: Any, sample_weight: Any) -> list[Any]:
         X = X.rechunk({1: -1})
     if X.numblocks[0] == 0 or 0 in X.shape:
         raise ValueError(f"X is empty: it has shape {X.shape}; wanted at least one row and column")
-    columns = [_aligned(X, y, "y"), _aligned(X, sample_weight, "sample_weight")]
+    columns = [aligned_column(X, y, "y"), aligned_column(X, sample_weight, "sample_weight")]
     # Blocks of X and y may come from one task, as those of text files do, which should run once.
     # Optimizing the arrays separately would give each a copy of that task.
     separate = not any(_share_tasks(X, column) for column in columns if column is not None)
@@ -158,7 +158,7 @@ def _lazy_blocks(X: da.Array, y: Any, sample_weight: Any) -> list[Any]:
     return found
 
 
-def _aligned(X: da.Array, column: Any, name: str) -> da.Array | None:
+def aligned_column(X: da.Array, column: Any, name: str) -> da.Array | None:
     """Return a dask array of y or weights with the row chunks of X; None for any other type."""
     n_blocks = X.numblocks[0]
     if not is_dask(column):

@@ -8,35 +8,18 @@ from dask_s3vm._lazy import lazy_names
 
 # For type checkers and editors. A test compares it with _PUBLIC.
 if TYPE_CHECKING:
-    from dask_s3vm.io.arrays import (
-        read_npy as read_npy,
-        read_npz as read_npz,
-    )
-    from dask_s3vm.io.arrow import (
-        read_arrow as read_arrow,
-        read_parquet as read_parquet,
-    )
+    from dask_s3vm.io.arrays import read_npy as read_npy, read_npz as read_npz
+    from dask_s3vm.io.arrow import read_arrow as read_arrow, read_parquet as read_parquet
     from dask_s3vm.io.errors import (
         DataFileError as DataFileError,
         ModelFileError as ModelFileError,
         SvmlightError as SvmlightError,
         TableError as TableError,
     )
-    from dask_s3vm.io.formats import (
-        read_data as read_data,
-        write_data as write_data,
-    )
-    from dask_s3vm.io.models import (
-        load_model as load_model,
-        save_model as save_model,
-        save_weights_text as save_weights_text,
-    )
-    from dask_s3vm.io.svmlight import (
-        read_svmlight as read_svmlight,
-    )
-    from dask_s3vm.io.tables import (
-        read_table as read_table,
-    )
+    from dask_s3vm.io.formats import read_data as read_data, write_data as write_data
+    from dask_s3vm.io.models import load_model as load_model, save_model as save_model
+    from dask_s3vm.io.svmlight import read_svmlight as read_svmlight
+    from dask_s3vm.io.tables import read_table as read_table
 
 _PUBLIC = {
     "DataFileError": "dask_s3vm.io.errors",
@@ -52,7 +35,6 @@ _PUBLIC = {
     "read_svmlight": "dask_s3vm.io.svmlight",
     "read_table": "dask_s3vm.io.tables",
     "save_model": "dask_s3vm.io.models",
-    "save_weights_text": "dask_s3vm.io.models",
     "write_data": "dask_s3vm.io.formats",
 }
 

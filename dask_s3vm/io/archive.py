@@ -1,5 +1,9 @@
 """Archives of values and arrays: without pickle, without loss, and read with distrust.
 
+The archives are ``.npz`` files. In the comment at the end of those that we write stands the CRC-32
+of the whole file: it finds any damage within 32 bits, and other damage but for 1 in 2**32. Files
+without it, written by others, are read as well.
+
 Values are kept as JSON. JSON has no tuples, no numpy types, no infinite numbers, and turns all keys
 into strings. What it lacks is written as an object with a single key that starts with ``$``. Arrays
 go beside the JSON text, into a dict of named arrays.
@@ -7,19 +11,23 @@ go beside the JSON text, into a dict of named arrays.
 
 import io
 import math
+import struct
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 
-from dask_s3vm.io.checksum import check_archive
 from dask_s3vm.io.store import Url, open_input
 
-__all__ = ["BROKEN", "check_member", "decode", "encode", "open_arrays", "read_header"]
+__all__ = ["BROKEN", "Summing", "check_archive", "decode", "encode", "open_arrays",
+           "opened_archive", "read_header", "sum_range", "write_arrays"]  # fmt: skip
+
+#: Shape and type of an array.
+Head = tuple[tuple[int, ...], np.dtype]
 
 #: What reading a damaged archive may raise. RuntimeError: encrypted members, deep recursion, zip
 #: features that are not there.
@@ -43,37 +51,44 @@ _HEADER_READERS: dict[tuple[int, int], Callable[..., tuple[tuple[int, ...], bool
 
 @contextmanager
 def open_arrays(path: Url, limits: dict[str, int]) -> Iterator[Any]:
-    """Open an uncompressed ``.npz`` archive whose promises about sizes have been checked.
+    """Open an uncompressed ``.npz`` archive that must be one of ours: see `opened_archive`."""
+    with open_input(path) as file:
+        check_archive(file)
+        with opened_archive(file, limits) as (arrays, _):
+            yield arrays
+
+
+@contextmanager
+def opened_archive(
+    file: Any, limits: dict[str, int] | None = None
+) -> Iterator[tuple[Any, dict[str, Head]]]:
+    """Open an ``.npz`` archive whose promises about sizes have been checked.
 
     An archive can claim any size for its members, and a member any shape for its array; reading
-    would reserve that much memory. Here nothing is believed that the file is too short for, and
-    the checksum of the file is checked if it has one.
-
-    Parameters
-    ----------
-    path : str or path
-        Path or URL of the archive.
-    limits : dict of str to int
-        Most bytes allowed for the arrays of these names; 8 GiB for all others.
-
-    Yields
-    ------
-    numpy.lib.npyio.NpzFile
-        The arrays by name, read when asked for.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, or a member is not what it should be.
+    would reserve that much memory. Here nothing is believed that the member is too short for.
+    `limits` are the most bytes allowed for arrays of these names, 8 GiB for all others; nothing but
+    uncompressed arrays is then allowed. Without limits, other members are ignored. The caller
+    checks the checksum. Gives the arrays, read when asked for, and their shapes and types.
     """
-    with open_input(path) as file:
-        size = file.seek(0, io.SEEK_END)
-        check_archive(file)
-        with zipfile.ZipFile(file) as directory:
-            _check_directory(directory, size, limits)
-        file.seek(0)
-        with np.load(file, allow_pickle=False) as arrays:
-            yield arrays
+    if not zipfile.is_zipfile(file):  # np.load reads other kinds of files too
+        raise ValueError("is not an .npz archive")
+    size, heads = file.seek(0, io.SEEK_END), {}
+    with zipfile.ZipFile(file) as directory:
+        for info in directory.infolist():
+            name = info.filename.removesuffix(".npy")
+            if limits is not None:
+                if name == info.filename or name in heads:
+                    raise ValueError(f"member {info.filename!r} is not an array, or occurs twice")
+                limit = limits.get(name, _LARGEST_MEMBER)
+                if info.file_size > limit:
+                    raise ValueError(f"member {name!r} has {info.file_size} bytes, limit {limit}")
+                if info.compress_type != zipfile.ZIP_STORED or info.file_size > size:
+                    raise ValueError(f"member {name!r} is compressed or longer than the file")
+            if name != info.filename:
+                heads[name] = _member_head(directory, info, name)
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as arrays:
+        yield arrays, heads
 
 
 def read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -87,35 +102,103 @@ def read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
         raise ValueError(f"an array has a header that cannot be read: {error}") from error
 
 
-def _check_directory(directory: zipfile.ZipFile, size: int, limits: dict[str, int]) -> None:
-    """Refuse members that are no arrays, that occur twice, or that claim more than there is."""
-    seen = set()
-    for info in directory.infolist():
-        name = info.filename.removesuffix(".npy")
-        if name == info.filename or name in seen:
-            raise ValueError(f"member {info.filename!r} is not an array, or occurs twice")
-        seen.add(name)
-        limit = limits.get(name, _LARGEST_MEMBER)
-        if info.file_size > limit:
-            raise ValueError(f"member {name!r} has {info.file_size} bytes, limit {limit}")
-        if info.compress_type != zipfile.ZIP_STORED or info.file_size > size:
-            raise ValueError(f"member {name!r} is compressed or longer than the file")
-        check_member(directory, info, name)
-
-
-def check_member(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> None:
-    """Refuse an array that holds Python objects, or is larger than its member."""
+def _member_head(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> Head:
+    """Refuse an array that holds Python objects, or does not fill its member."""
     with directory.open(info) as stream:
         shape, _, dtype = read_header(stream)
         if dtype.hasobject:
             raise ValueError(f"array {name!r} holds Python objects")
-        count = 1
-        for length in shape:  # in Python numbers, which do not overflow
-            count *= int(length)
         if any(length < 0 for length in shape):
             raise ValueError(f"array {name!r} has the shape {shape}")
-        if stream.tell() + count * dtype.itemsize != info.file_size:
+        # Python numbers do not overflow
+        if stream.tell() + math.prod(map(int, shape)) * dtype.itemsize != info.file_size:
             raise ValueError(f"array {name!r} of shape {shape} does not fit its member")
+        return shape, dtype
+
+
+# Checksums ----------------------------------------------------------------------------------------
+
+#: Bytes that are read at once.
+_STEP = 2**24
+_COMMENT = b"dask-s3vm crc32 %08x"
+_COMMENT_BYTES = len(_COMMENT % 0)
+#: The record that ends an archive: its mark, what we do not look at, and the comment's length.
+_END = struct.Struct("<4s16sH")
+_END_MARK = b"PK\5\6"
+
+
+class Summing:
+    """A stream that sums up what is written to it, and passes it on."""
+
+    closed = False
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self.at = 0
+        self.sum = 0
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        view = memoryview(data).cast("B")
+        self.stream.write(view)
+        self.sum = zlib.crc32(view, self.sum)
+        self.at += len(view)
+        return len(view)
+
+    def flush(self) -> None:
+        """Do nothing: the stream below is flushed by its owner."""
+
+    def tell(self) -> int:
+        """Return the number of bytes so far."""
+        return self.at
+
+
+def write_arrays(stream: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an ``.npz`` archive; the checksum is that of the archive without a comment."""
+    summing = Summing(stream)
+    with zipfile.ZipFile(cast(IO[bytes], summing), "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+    stream.seek(-2, io.SEEK_CUR)
+    stream.write(struct.pack("<H", _COMMENT_BYTES) + _COMMENT % summing.sum)
+
+
+def check_archive(file: Any) -> None:
+    """Refuse an archive that was damaged, if it has a checksum; go to its start."""
+
+    def read(low: int, high: int) -> bytes:
+        file.seek(low)
+        content: bytes = file.read(high - low)
+        return content
+
+    size = file.seek(0, io.SEEK_END)
+    tail = read(max(0, size - _COMMENT_BYTES - _END.size), size)
+    file.seek(0)
+    if tail[-_END.size :].startswith(_END_MARK) and tail.endswith(b"\0\0"):
+        return  # an archive without a comment
+    mark, _, length = _END.unpack_from(tail.ljust(_END.size))
+    if mark != _END_MARK or length != _COMMENT_BYTES:
+        raise ValueError("is not a zip file, or its end is damaged")
+    found = zlib.crc32(b"\0\0", sum_range(read, 0, size - _COMMENT_BYTES - 2))
+    file.seek(0)
+    if tail[_END.size :] != _COMMENT % found:
+        raise ValueError("is damaged: its checksum is not that of its content")
+
+
+def sum_range(
+    read: Callable[[int, int], Any],
+    low: int,
+    high: int,
+    after: Callable[[], None] = lambda: None,
+    start: int = 0,
+) -> int:
+    """Return the checksum of bytes `low` to `high`; call `after` now and then."""
+    found = start
+    for at in range(low, high, _STEP):
+        found = zlib.crc32(read(at, min(at + _STEP, high)), found)
+        after()
+    return found
 
 
 # Values as JSON -----------------------------------------------------------------------------------
@@ -124,16 +207,10 @@ _KINDS = "biufU"  # truth values, whole numbers, real numbers, text
 
 
 def encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Return `value` as something that JSON can hold; TypeError if it is of another type.
+    """Return a value as something that JSON can hold; TypeError if it is of another type.
 
-    Parameters
-    ----------
-    value : object
-        ``None``, a number, a string, an array, or tuples, lists and dicts of these.
-    name : str
-        Name of the value: that of its array, and used in errors.
-    arrays : dict
-        Gets the arrays found.
+    It is None, a number, a string, an array, or tuples, lists and dicts of these. `name` is that of
+    its array, and used in errors; `arrays` gets the arrays found.
     """
     if isinstance(value, np.ndarray):
         return _encode_array(value, name, arrays)

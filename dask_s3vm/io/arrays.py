@@ -1,9 +1,10 @@
 """Rows from numpy's files: ``.npz`` archives, sparse or dense, and mapped ``.npy`` matrices."""
 
+import math
 import os
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,21 +14,13 @@ import numpy as np
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array, load_npz
 
-from dask_s3vm.io.archive import BROKEN, check_member, read_header
-from dask_s3vm.io.blocks import (
-    MOST_FEATURES,
-    Head,
-    Piece,
-    Source,
-    check_options,
-    open_blocks,
-)
-from dask_s3vm.io.checksum import check_archive
+from dask_s3vm.io.archive import BROKEN, check_archive, opened_archive, read_header
+from dask_s3vm.io.blocks import MOST_FEATURES, Head, Piece, Source, check_options, open_blocks
 from dask_s3vm.io.errors import DataFileError, told
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.sources import DataFile, UrlPath, find_files
+from dask_s3vm.io.sources import BROKEN_TEXT, DataFile, UrlPath, find_files
 
-__all__ = ["read_npy", "read_npz"]
+__all__ = ["read_labels", "read_npy", "read_npz"]
 
 _WANTED = "'X' (dense) or 'indices', 'indptr', 'shape' and perhaps 'data' (CSR), and perhaps 'y'"
 _CSR = {"indices", "indptr", "shape"}
@@ -52,13 +45,11 @@ def read_npz(
         Files, glob patterns or folders; each file is one block. A file has the keys ``X`` (dense),
         or ``indices``, ``indptr``, ``shape`` and ``data`` (CSR; without ``data`` all values are
         one), or was written by `scipy.sparse.save_npz`. In each case ``y`` may hold the labels.
-    n_features : int, optional
-        Number of columns; by default as many as the widest of the files says.
     block : {"gcxs", "scipy"}, optional
         Type of the blocks. By default a single file is read at once into a
         ``scipy.sparse.csr_array``, and several have blocks of type ``sparse.GCXS``.
-    known_labels : list, optional
-        The labels that may occur, the mark of unlabeled rows included; any other is an error.
+    n_features, known_labels
+        As in `read_svmlight`.
 
     Returns
     -------
@@ -66,19 +57,11 @@ def read_npz(
         The rows: float32 if stored so, else float64. Columns are sorted in each row.
     y : dask.array.Array or ndarray or None
         The labels, ``None`` if no file has any.
-
-    Raises
-    ------
-    DataFileError
-        If a file cannot be read, holds something else, or does not fit the others.
-    FileNotFoundError
-        If a file does not exist.
     """
-    files = find_files(urlpath, FORMATS["npz"].fits)
-    at_once = block is None and len(files) == 1
+    at_once = block is None and len(find_files(urlpath, FORMATS["npz"].fits)) == 1
     X, y = open_blocks(
         NpzSource(),
-        files,
+        urlpath,
         n_features=n_features,
         block="scipy" if at_once else block or "gcxs",
         known_labels=known_labels,
@@ -92,18 +75,16 @@ class NpzSource(Source):
     name = "npz"
     broken = BROKEN
 
-    def look(self, file: DataFile) -> Head:
+    def look(self, file: DataFile, n_features: int | None) -> Head:
         """Read the sizes and types of an archive's arrays, but not the arrays."""
-        with _opened(file) as (archive, stream):
-            keys = set(archive.files)
-            heads = {key: _member_header(stream, key) for key in keys & {"X", "data", "y"}}
-            if "X" in keys and not keys >= _CSR:
+        with _opened(file) as (archive, heads, _):
+            if "X" in heads and not heads.keys() >= _CSR:
                 shape, dtype = heads["X"]
-            elif "shape" in keys and _member_header(stream, "shape")[0] == (2,):
+            elif "shape" in heads and heads["shape"][0] == (2,):
                 shape = tuple(int(length) for length in archive["shape"])
-                dtype = heads["data"][1] if "data" in keys else np.dtype(np.float64)
+                dtype = heads["data"][1] if "data" in heads else np.dtype(np.float64)
             else:
-                raise ValueError(f"has the keys {sorted(keys)}, wanted {_WANTED}")
+                raise ValueError(f"has the keys {sorted(heads)}, wanted {_WANTED}")
             fits = len(shape) == 2 and min(shape) >= 0 and shape[1] <= MOST_FEATURES
             if not fits or dtype.kind not in "biuf":
                 raise ValueError(
@@ -118,12 +99,11 @@ class NpzSource(Source):
 
     def read_rows(self, piece: Piece, n_features: int, dtype: np.dtype) -> csr_array:
         """Return all rows."""
-        with _opened(piece.file, checked=True) as (archive, stream):
-            keys = set(archive.files)
+        with _opened(piece.file, checked=True) as (archive, keys, stream):
             if "format" in keys:
                 stream.seek(0)
                 matrix = csr_array(load_npz(stream))
-            elif keys >= _CSR:
+            elif keys.keys() >= _CSR:
                 indices = archive["indices"]
                 data = archive["data"] if "data" in keys else np.ones(len(indices))
                 shape = tuple(archive["shape"].tolist())
@@ -138,37 +118,19 @@ class NpzSource(Source):
 
     def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
         """Return all labels."""
-        with _opened(piece.file) as (archive, _):
+        with _opened(piece.file) as (archive, _, _):
             labels: np.ndarray = archive["y"]
         return labels.astype(dtype, copy=False)
 
 
 @contextmanager
-def _opened(file: DataFile, checked: bool = False) -> Iterator[tuple[Any, Any]]:
-    """Open an archive; say which one it was that could not be read.
-
-    `checked` : whether to read the whole file for its checksum, if it has one.
-    """
+def _opened(file: DataFile, checked: bool = False) -> Iterator[tuple[Any, dict[str, Any], Any]]:
+    """Open an archive, with its checksum if it has one and `checked`; that reads the whole file."""
     with told(file.name, BROKEN), file.fs.open(file.path, "rb") as stream:
-        # np.load reads other kinds of files too; only an archive has keys.
-        if not zipfile.is_zipfile(stream):
-            raise ValueError("is not an .npz archive")
-        if checked:
+        if checked and zipfile.is_zipfile(stream):
             check_archive(stream)
-        with zipfile.ZipFile(stream) as directory:  # numpy would allocate what a header claims
-            for info in directory.infolist():
-                if info.filename.endswith(".npy"):
-                    check_member(directory, info, info.filename.removesuffix(".npy"))
-        stream.seek(0)
-        with np.load(stream, allow_pickle=False) as archive:
-            yield archive, stream
-
-
-def _member_header(stream: Any, key: str) -> tuple[tuple[int, ...], np.dtype]:
-    """Return shape and type of one array of an archive."""
-    with zipfile.ZipFile(stream) as directory, directory.open(f"{key}.npy") as member:
-        shape, _, dtype = read_header(member)
-        return shape, dtype
+        with opened_archive(stream) as (archive, heads):
+            yield archive, heads, stream
 
 
 # Matrices -------------------------------------------------------------------------------------
@@ -191,12 +153,10 @@ def read_npy(
     y_path : str, path or list of these, optional
         Files of the labels, as many. By default ``NAME.y.npy`` beside each ``NAME.npy``, if there
         is one.
-    n_features : int, optional
-        Number of columns, to make sure of it.
     blocksize : int or str
         Bytes in one block.
-    known_labels : list, optional
-        The labels that may occur, the mark of unlabeled rows included; any other is an error.
+    n_features, known_labels
+        As in `read_svmlight`.
 
     Returns
     -------
@@ -204,16 +164,11 @@ def read_npy(
         The rows, float32 or float64. Blocks of a local file of such numbers are views of its map.
     y : dask.array.Array of shape (n_rows,) or None
         The labels.
-
-    Raises
-    ------
-    DataFileError
-        If a file is cut short, or is something else.
     """
     check_options(blocksize=blocksize)
-    files = find_files(urlpath, lambda name: FORMATS["npy"].fits(name) and not _is_labels(name))
-    source = NpySource(parse_bytes(blocksize), _find_labels(files, y_path))
-    return open_blocks(source, files, n_features=n_features, known_labels=known_labels)
+    source = NpySource(parse_bytes(blocksize), {})
+    source.labels.update(_find_labels(find_files(urlpath, source.belongs), y_path))
+    return open_blocks(source, urlpath, n_features=n_features, known_labels=known_labels)
 
 
 @dataclass(frozen=True)
@@ -236,9 +191,7 @@ class _Array:
         if len(shape) != dimensions or min(shape) < 0 or dtype.kind not in kinds:
             what = "rows and columns of real numbers" if dimensions == 2 else "one label per row"
             raise DataFileError(file.name, f"is of shape {shape} and type {dtype}, wanted {what}")
-        size = dtype.itemsize
-        for length in shape:  # in Python numbers, which do not overflow
-            size *= int(length)
+        size = dtype.itemsize * math.prod(map(int, shape))  # Python numbers do not overflow
         if file.size != start + size:
             reason = f"has {file.size} bytes where shape {shape} of {dtype} needs {start + size}"
             raise DataFileError(file.name, reason)
@@ -246,9 +199,8 @@ class _Array:
             raise DataFileError(file.name, "is stored by columns, which only a local file may be")
         return cls(file, start, shape, dtype, "F" if fortran else "C")
 
-    def read(self, piece: Piece) -> np.ndarray:
+    def read(self, low: int, high: int) -> np.ndarray:
         """Return some rows: a view of a local file, else a copy."""
-        low, high = piece.low, piece.low + piece.rows
         if self.file.is_local:
             whole = np.memmap(self.file.path, self.dtype, "r", self.start, self.shape, self.order)
             return np.asarray(whole[low:high])
@@ -259,15 +211,7 @@ class _Array:
 
 @dataclass(frozen=True)
 class NpySource(Source):
-    """Matrices, cut into pieces of some bytes.
-
-    Attributes
-    ----------
-    blocksize : int
-        Bytes of a piece.
-    labels : dict of str to DataFile
-        The file of the labels for each file of rows; empty without labels.
-    """
+    """Matrices, cut into pieces of some bytes; `labels` has the file of them for each of rows."""
 
     name = "npy"
     broken = (ValueError, EOFError, OSError, TypeError)
@@ -276,7 +220,7 @@ class NpySource(Source):
     blocksize: int
     labels: dict[str, DataFile]
 
-    def look(self, file: DataFile) -> Head:
+    def look(self, file: DataFile, n_features: int | None) -> Head:
         """Read the header, and that of the labels."""
         matrix = _Array.open(file, 2)
         n, columns = matrix.shape
@@ -293,13 +237,17 @@ class NpySource(Source):
         rows = tuple(high - low for low, high in cuts)
         return Head(rows, columns, matrix.dtype, labels, dense=True)
 
+    def belongs(self, name: str) -> bool:
+        """Labels lie beside."""
+        return super().belongs(name) and not name.lower().endswith(_LABELS)
+
     def labels_of(self, file: DataFile) -> DataFile:
         """Return the file beside."""
         return self.labels[file.name]
 
     def read_rows(self, piece: Piece, n_features: int, dtype: np.dtype) -> np.ndarray:
         """Return finite rows."""
-        rows = _Array.open(piece.file, 2).read(piece)
+        rows = _Array.open(piece.file, 2).read(piece.low, piece.low + piece.rows)
         if not np.all(np.isfinite(rows)):
             row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
             reason = f"value {rows[row, column]} of column {column} is not finite"
@@ -308,25 +256,75 @@ class NpySource(Source):
 
     def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
         """Return labels of the file beside."""
-        return _Array.open(self.labels_of(piece.file), 1).read(piece).astype(dtype)
+        array = _Array.open(self.labels_of(piece.file), 1)
+        return array.read(piece.low, piece.low + piece.rows).astype(dtype)
 
 
 def _find_labels(files: list[DataFile], y_path: UrlPath | None) -> dict[str, DataFile]:
-    if y_path is not None:
-        beside = find_files(y_path, FORMATS["npy"].fits)
-        if len(beside) != len(files):
-            raise ValueError(f"y_path has {len(beside)} files, wanted {len(files)} as of rows")
-        return {file.name: own for file, own in zip(files, beside, strict=True)}
-    paths = [file.path[: -len(".npy")] + _LABELS for file in files]
-    there = [path for file, path in zip(files, paths, strict=True) if file.fs.exists(path)]
-    if not there:
-        return {}
-    if len(there) < len(files):
-        missing = next(path for path in paths if path not in there)
-        raise FileNotFoundError(f"there is no file {missing!r}, but other rows have labels")
-    names = [f.fs.unstrip_protocol(path) for f, path in zip(files, paths, strict=True)]
-    return {file.name: own for file, own in zip(files, find_files(names), strict=True)}
+    """Return the file of labels for each file of rows; none if no file has one beside it."""
+    if y_path is None:
+        paths = [(file.fs, file.path[: -len(".npy")] + _LABELS) for file in files]
+        if not any(fs.exists(path) for fs, path in paths):
+            return {}
+        y_path = [fs.unstrip_protocol(path) for fs, path in paths]
+    beside = find_files(y_path, FORMATS["npy"].fits)
+    if len(beside) != len(files):
+        raise ValueError(f"y_path has {len(beside)} files, wanted {len(files)} as of rows")
+    return {file.name: own for file, own in zip(files, beside, strict=True)}
 
 
-def _is_labels(name: str) -> bool:
-    return os.fspath(name).lower().endswith(_LABELS)
+# Labels in a file of their own, as SVMlin has them ------------------------------------------------
+
+
+def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
+    """Read the labels of rows from a file: an array of int64, float64 or (words) text.
+
+    It is an ``.npy`` file with one number or text per row, or text with one label a line (also
+    ``.gz``, ``.bz2`` or ``.xz``). If the first line of a text is a number, all lines must be;
+    ValueError has the number of a line that is not, or is empty.
+    """
+    (file,) = find_files(path)
+    name = os.fspath(path)
+    with told(name, (*BROKEN_TEXT, *NpySource.broken), "cannot be read as labels"):
+        if name.lower().endswith(".npy"):
+            array = _Array.open(file, 1)
+            labels = np.array(array.read(0, *array.shape))
+        else:
+            with file.opened() as stream:
+                labels = _labels_of(stream.read(), name)
+    if len(labels) == 0:
+        raise ValueError(f"{name} has no labels")
+    if labels.dtype.kind == "U":
+        return labels
+    labels = labels.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(labels))
+    if len(bad):
+        reason = f"label {bad[0] + 1} is {labels[bad[0]]}, wanted a finite number"
+        raise DataFileError(name, reason)
+    whole = np.equal(np.floor(labels), labels).all() and np.abs(labels).max() < 2**53
+    return labels.astype(np.int64) if whole else labels
+
+
+def _labels_of(text: bytes, name: str) -> np.ndarray:
+    lines = [line.strip() for line in text.rstrip().split(b"\n")] if text.strip() else []
+    wanted = "a label"
+    is_good: Callable[[bytes], bool] = bool
+    if lines and _is_number(lines[0]):
+        # numpy reads all lines at once; only a file with a mistake is looked at line by line
+        with suppress(ValueError):
+            numbers = np.array(lines).astype(np.float64)
+            if np.isfinite(numbers).all():
+                return numbers
+        wanted, is_good = "a number, as the first line is", _is_number
+    for number, line in enumerate(lines, 1):
+        if not is_good(line):
+            shown = line[:40].decode(errors="replace")
+            raise DataFileError(name, f"got {shown!r}, wanted {wanted}", f"line {number}")
+    return np.array([line.decode() for line in lines], dtype=np.str_)
+
+
+def _is_number(line: bytes) -> bool:
+    try:
+        return bool(np.isfinite(float(line)))
+    except ValueError:
+        return False

@@ -4,28 +4,37 @@ Sparse rows are two list columns, ``indices: list<uint32>`` and ``values: list<f
 float64), with the same offsets: together they are a CSR matrix. Where all values are 1, there is no
 column of them. Dense rows are one column ``row: fixed_size_list<float32 or float64>``. A column
 ``label``, of numbers or strings, may stand beside. The metadata of the schema tell ``n_features``.
+
+Compiled code trusts offsets and column numbers: nothing leaves this module that was not checked.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
 import pyarrow as pa
 from pyarrow import types
+from scipy.sparse import csr_array
 
-from dask_s3vm.io.arrow_rows import Place, batch_labels, batch_rows, highest_column
+from dask_s3vm.engine.blocks import frozen
+from dask_s3vm.io.batches import BROKEN, UNITS, read_batches, read_footer, release_pages
 from dask_s3vm.io.blocks import MOST_FEATURES, Head, Piece, Source, open_blocks
 from dask_s3vm.io.errors import DataFileError
-from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.sources import DataFile, UrlPath, find_files
-from dask_s3vm.io.table_files import BROKEN, batch_files
+from dask_s3vm.io.sources import DataFile, UrlPath
+from dask_s3vm.numerics.compiler import kernel
+from dask_s3vm.numerics.ones import ones
 
-__all__ = ["make_schema", "read_arrow", "read_parquet"]
+__all__ = ["read_arrow", "read_parquet"]
 
 _WANTED = (
     "wanted columns 'indices' (list of integers) and 'values' (list of numbers; without it they "
     "are 1), or 'row' (fixed-size list of numbers), and perhaps 'label' (numbers or strings)"
 )
+#: Bytes of a batch that are checked before their pages are let go.
+_CHECKED_AT_ONCE = 2**24
+_FINE, _OFFSETS, _RANGE, _ORDER, _FINITE = range(5)
 
 
 def read_arrow(
@@ -57,7 +66,7 @@ def read_arrow(
     dtype : dtype, optional
         Type of the values, float64 or float32; by default as stored.
     known_labels : list, optional
-        The labels that may occur, the mark of unlabeled rows included; any other is an error.
+        As in `read_svmlight`.
     unlabeled : int or str, optional
         What to put in place of labels that are null. Without it, a null is an error.
 
@@ -67,13 +76,9 @@ def read_arrow(
         The rows.
     y : dask.array.Array of shape (n_rows,) or None
         The labels; strings as objects. None if there are none.
-
-    Raises
-    ------
-    DataFileError
-        If a file is not such a file, or (when the arrays are computed) a row is not in order.
     """
-    return _open(urlpath, BatchSource("arrow", unlabeled), n_features, block, dtype, known_labels)
+    source = BatchSource("arrow", unlabeled)
+    return open_blocks(source, urlpath, n_features, block, dtype, known_labels)
 
 
 def read_parquet(
@@ -85,155 +90,99 @@ def read_parquet(
     known_labels: Any = None,
     unlabeled: Any = None,
 ) -> tuple[da.Array, da.Array | None]:
-    """Open Parquet files as dask arrays, one block per row group.
+    """Open Parquet files as dask arrays, one block per row group: see `read_arrow`.
 
     Opening reads footers only; blocks are read, and checked, when the arrays are computed.
-
-    Parameters
-    ----------
-    urlpath, n_features, block, dtype, known_labels, unlabeled
-        As in `read_arrow`.
-
-    Returns
-    -------
-    X, y : dask.array.Array
-        As of `read_arrow`.
-
-    Raises
-    ------
-    DataFileError
-        If a file is not such a file, or (when the arrays are computed) a row is not in order.
     """
-    return _open(urlpath, BatchSource("parquet", unlabeled), n_features, block, dtype, known_labels)
-
-
-def _open(
-    urlpath: UrlPath, source: "BatchSource", n_features: Any, block: str, dtype: Any, known: Any
-) -> tuple[da.Array, da.Array | None]:
-    files = find_files(urlpath, FORMATS[source.name].fits)
-    return open_blocks(
-        source, files, n_features=n_features, block=block, dtype=dtype, known_labels=known
-    )
+    source = BatchSource("parquet", unlabeled)
+    return open_blocks(source, urlpath, n_features, block, dtype, known_labels)
 
 
 class BatchSource(Source):
-    """Files whose pieces are record batches or row groups.
-
-    Parameters
-    ----------
-    name : {"arrow", "parquet"}
-        The format.
-    unlabeled : object
-        What stands for null labels; None refuses them.
-    """
+    """Files whose pieces are record batches or row groups; `unlabeled` stands for null labels."""
 
     broken = BROKEN
 
     def __init__(self, name: str, unlabeled: Any) -> None:
-        self.name = name
-        self.unlabeled = unlabeled
+        self.name, self.unlabeled = name, unlabeled
         self.refusal = f"cannot be read as {name}"
 
-    def look(self, file: DataFile) -> Head:
-        """Read the footer."""
-        schema, rows = batch_files(self.name).footer(file)
-        return head_of(schema, rows, file.name)
+    def look(self, file: DataFile, n_features: int | None) -> Head:
+        """Read the footer; if neither it nor the user tells the number of columns, all rows."""
+        schema, rows = read_footer(self.name, file)
+        head = _head(schema, rows, file.name)
+        if head.n_features is not None or n_features is not None:
+            return head
+        pieces = [Piece(file, number, 0, count) for number, count in enumerate(rows)]
+        columns = [self._batch(piece, "indices", "values").highest_column() for piece in pieces]
+        return Head(rows, max([-1, *columns]) + 1, head.values, head.labels)
 
     def read_rows(self, piece: Piece, n_features: int, dtype: np.dtype) -> Any:
         """Return the rows of a batch, in the map of the file where the types allow it."""
-        return batch_rows(*self._read(piece, ["row", "indices", "values"]), n_features, dtype)
+        return self._batch(piece, "row", "indices", "values").rows(n_features, dtype)
 
     def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
         """Return the labels of a batch."""
-        return batch_labels(*self._read(piece, ["label"]), dtype, self.unlabeled)
-
-    def highest_column(self, piece: Piece) -> int:
-        """Return the largest column number of a batch, -1 if it has no entries."""
-        return highest_column(*self._read(piece, ["indices", "values"]))
+        return self._batch(piece, "label").labels(dtype, self.unlabeled)
 
     def where(self, piece: Piece, row: int) -> str:
         """Rows count within their batch."""
-        return f"{batch_files(self.name).unit} {piece.number}, row {row}"
+        return f"{UNITS[self.name]} {piece.number}, row {row}"
 
-    def _read(self, piece: Piece, columns: list[str]) -> tuple[Any, Place]:
-        files = batch_files(self.name)
-        table, mapped = files.read(piece.file, [piece.number], columns)
+    def _batch(self, piece: Piece, *columns: str) -> "_Batch":
+        place = f"{UNITS[self.name]} {piece.number}"
+        table, mapped = read_batches(self.name, piece.file, [piece.number], columns)
         batches = table.to_batches()
         if len(batches) != 1:
             batches = table.combine_chunks().to_batches()
         if len(batches) > 1:
-            raise ValueError(f"{files.unit} {piece.number} does not fit one batch")
+            raise ValueError(f"{place} does not fit one batch")
         batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
-        return batch, Place(piece.file.name, f"{files.unit} {piece.number}", mapped)
+        return _Batch(batch, piece.file.name, place, mapped)
 
 
-def make_schema(
-    n_features: int, values: np.dtype | None, labels: np.dtype | None, dense: bool
-) -> Any:
-    """Return the schema of rows with these types; without `labels` they have none.
-
-    Sparse rows of bool have no column of values.
-    """
-    item = pa.field("item", pa.from_numpy_dtype(values), nullable=False)
-    if dense:
-        fields = [pa.field("row", pa.list_(item, n_features), nullable=False)]
-    else:
-        columns = pa.field("item", pa.uint32(), nullable=False)
-        fields = [pa.field("indices", pa.list_(columns), nullable=False)]
-        if values is None or values.kind != "b":
-            fields.append(pa.field("values", pa.list_(item), nullable=False))
-    if labels is not None:
-        kind = pa.string() if labels.kind in "UO" else pa.from_numpy_dtype(labels)
-        fields.insert(0, pa.field("label", kind, nullable=False))
-    return pa.schema(fields, metadata={"n_features": str(n_features)})
-
-
-def head_of(schema: Any, rows: tuple[int, ...], name: str) -> Head:
-    """Read the schema of a file that somebody else may have made, and check its columns."""
+def _head(schema: Any, rows: tuple[int, ...], name: str) -> Head:
+    """Return what the schema of a file says, which somebody else may have made."""
     kinds = {field.name: field.type for field in schema}
     if len(kinds) != len(schema):
         raise DataFileError(name, f"has two columns of one name, {schema.names}; {_WANTED}")
     announced = _announced(schema, name)
     labels = _label_type(kinds["label"], name) if "label" in kinds else None
     if "indices" in kinds:
-        indices = _item(kinds["indices"])
-        values = _item(kinds["values"]) if "values" in kinds else pa.float32()
-        if indices is None or not types.is_integer(indices):
+        values = kinds.get("values", pa.list_(pa.float32()))
+        if not _is_list(kinds["indices"], types.is_integer):
             raise DataFileError(name, f"column 'indices' is {kinds['indices']}; {_WANTED}")
-        if values is None or not _is_number(values):
-            raise DataFileError(name, f"column 'values' is {kinds['values']}; {_WANTED}")
-        return Head(rows, announced, np.dtype(values.to_pandas_dtype()), labels)
+        if not _is_list(values, _is_number):
+            raise DataFileError(name, f"column 'values' is {values}; {_WANTED}")
+        return Head(rows, announced, np.dtype(values.value_type.to_pandas_dtype()), labels)
     row = kinds.get("row")
     if row is None:
         raise DataFileError(name, f"has the columns {schema.names[:9]}; {_WANTED}")
     if not types.is_fixed_size_list(row) or not _is_number(row.value_type):
         raise DataFileError(name, f"column 'row' is {row}; {_WANTED}")
     if row.list_size < 1 or announced not in (None, row.list_size):
-        raise DataFileError(
-            name, f"rows have {row.list_size} columns, but metadata n_features is {announced}"
-        )
+        reason = f"rows have {row.list_size} columns, but metadata n_features is {announced}"
+        raise DataFileError(name, reason)
     kind = np.dtype(row.value_type.to_pandas_dtype())
     return Head(rows, row.list_size, kind, labels, dense=True)
 
 
 def _announced(schema: Any, name: str) -> int | None:
-    """Return the number of columns that the metadata tell."""
     text = (schema.metadata or {}).get(b"n_features")
     if text is None:
         return None
     if not text.isdigit() or len(text) > 10 or not 1 <= int(text) <= MOST_FEATURES:
-        raise DataFileError(
-            name, f"metadata n_features is {text[:30]!r}, wanted 1 to {MOST_FEATURES}"
-        )
+        reason = f"metadata n_features is {text[:30]!r}, wanted 1 to {MOST_FEATURES}"
+        raise DataFileError(name, reason)
     return int(text)
-
-
-def _item(kind: Any) -> Any:
-    return kind.value_type if types.is_list(kind) or types.is_large_list(kind) else None
 
 
 def _is_number(kind: Any) -> bool:
     return types.is_floating(kind) or types.is_integer(kind)
+
+
+def _is_list(kind: Any, holds: Callable[[Any], bool]) -> bool:
+    return (types.is_list(kind) or types.is_large_list(kind)) and holds(kind.value_type)
 
 
 def _label_type(kind: Any, name: str) -> np.dtype:
@@ -244,3 +193,206 @@ def _label_type(kind: Any, name: str) -> np.dtype:
     if types.is_boolean(kind) or _is_number(kind):
         return np.dtype(kind.to_pandas_dtype())
     raise DataFileError(name, f"column 'label' is {kind}; {_WANTED}")
+
+
+@dataclass
+class _Batch:
+    """A record batch, its place for errors, and the map of the file that it may lie in."""
+
+    batch: Any
+    name: str
+    place: str
+    mapped: np.ndarray | None
+
+    def rows(self, n_features: int, dtype: np.dtype) -> csr_array | np.ndarray:
+        """Return the rows; DataFileError is of the first that is not in order.
+
+        They lie in the file's map if it has one and the types are as wanted.
+        """
+        self._validate()
+        if "indices" not in self.batch.schema.names:
+            return self._dense(n_features, dtype)
+        offsets, indices, values = self._triple()
+        code, row, entry = self._check_in_steps(offsets, indices, values, n_features)
+        if code != _FINE:
+            column = indices[entry] if code != _OFFSETS else 0
+            reasons = {
+                _OFFSETS: "list offsets fall, or point outside the list",
+                _RANGE: f"column number {column}, wanted 0 to {n_features - 1}",
+                _ORDER: f"column number {column} after {indices[entry - 1]}, but columns must "
+                "increase",
+                _FINITE: f"value {values[entry]} of column {column} is not finite",
+            }
+            raise self._wrong(reasons[code], row)
+        narrow = n_features <= np.iinfo(np.int32).max
+        if indices.dtype == np.uint32 and narrow:
+            indices = indices.view(np.int32)  # all are below 2**31: the same numbers
+        else:
+            indices = indices.astype(np.int32 if narrow else np.int64)
+        matrix = csr_array((len(offsets) - 1, n_features), dtype=dtype)
+        # Not by the constructor: it copies arrays that are a small part of what they are views of.
+        matrix.data = values.astype(dtype, copy=False)
+        matrix.indices = indices
+        matrix.indptr = offsets.astype(indices.dtype, copy=False)
+        matrix.has_canonical_format = True
+        return matrix
+
+    def highest_column(self) -> int:
+        """Return the largest column number, -1 if there are no entries."""
+        self._validate()
+        _, indices, _ = self._triple()
+        return int(indices.max()) if indices.size else -1
+
+    def labels(self, dtype: np.dtype, unlabeled: Any) -> np.ndarray:
+        """Return the labels, with `unlabeled` (unless None) in place of nulls."""
+        column = self.batch.column("label")
+        try:
+            column.validate(full=True)
+        except pa.ArrowException as error:
+            raise self._wrong(f"column 'label' is broken: {error}") from error
+        if types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if column.null_count:
+            if unlabeled is None:
+                reason = "the label is null, and there is no mark for unlabeled rows"
+                raise self._wrong(reason, _first(column.is_null()))
+            try:
+                column = column.fill_null(pa.scalar(unlabeled, type=column.type))
+            except pa.ArrowException as error:
+                raise self._wrong(
+                    f"unlabeled is {unlabeled!r}, which is no {column.type} as the labels are"
+                ) from error
+        labels: np.ndarray = column.to_numpy(zero_copy_only=False).astype(dtype, copy=False)
+        if labels.dtype.kind == "f" and not np.all(np.isfinite(labels)):
+            row = _first(~np.isfinite(labels))
+            raise self._wrong(f"label {labels[row]} is not finite", row)
+        return labels
+
+    def _wrong(self, reason: str, row: int | None = None) -> DataFileError:
+        """Return an error; rows count from 0 within the batch."""
+        where = self.place if row is None else f"{self.place}, row {row}"
+        return DataFileError(self.name, reason, where)
+
+    def _validate(self) -> None:
+        """Refuse nulls, and buffers that are too short for what the batch says of itself."""
+        for name in ("row", "indices", "values"):
+            if name not in self.batch.schema.names:
+                continue
+            column = self.batch.column(name)
+            try:
+                column.validate()
+            except pa.ArrowException as error:
+                raise self._wrong(f"column {name!r} is broken: {error}") from error
+            if column.null_count:
+                raise self._wrong(f"{name!r} is null", _first(column.is_null()))
+            if column.values.null_count:
+                raise self._wrong(f"column {name!r} has a null among its numbers")
+
+    def _triple(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return offsets from 0 on, column numbers and values of the entries that belong to rows.
+
+        Without a column of values, all are 1.
+        """
+        offsets, indices = self._list("indices")
+        if "values" in self.batch.schema.names:
+            others, values = self._list("values")
+        else:
+            others, values = offsets, ones(len(indices))
+        low, high = int(offsets[0]), int(offsets[-1])
+        first, last = int(others[0]), int(others[-1])
+        if not 0 <= low <= high <= len(indices) or not 0 <= first <= last <= len(values):
+            raise self._wrong("list offsets point outside the list")
+        offsets = offsets - low if low else offsets
+        others = others - first if first else others
+        if not np.array_equal(offsets, others):
+            row = _first(offsets != others) - 1
+            raise self._wrong("'indices' and 'values' are of different lengths", row)
+        indices, values = indices[low:high], values[first:last]
+        if indices.dtype != np.uint32:
+            if indices.dtype == np.uint64:
+                indices = np.minimum(indices, np.uint64(np.iinfo(np.int64).max))
+            indices = indices.astype(np.int64)
+        if values.dtype not in (np.float32, np.float64):
+            values = values.astype(np.result_type(values.dtype, np.float32))
+        return frozen(offsets), frozen(indices), frozen(values)
+
+    def _list(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the offsets of a list column, and all numbers that these point into."""
+        column = self.batch.column(name)
+        dtype = np.dtype(np.int64 if types.is_large_list(column.type) else np.int32)
+        offsets = np.zeros(1, dtype=dtype)  # without rows, the buffer may be missing
+        if n := len(column):
+            whole = self._array(column.buffers()[1], dtype)
+            offsets = whole[column.offset : column.offset + n + 1]
+        return offsets, self._numbers(column.values)
+
+    def _dense(self, n_features: int, dtype: np.dtype) -> np.ndarray:
+        column = self.batch.column("row")
+        width = column.type.list_size
+        if width != n_features:
+            raise self._wrong(f"rows have {width} columns, wanted {n_features}")
+        start = column.offset * width
+        numbers = self._numbers(column.values)[start : start + len(column) * width]
+        matrix = numbers.reshape(len(column), width)
+        if not np.all(np.isfinite(matrix)):
+            row, number = (int(i) for i in np.argwhere(~np.isfinite(matrix))[0])
+            raise self._wrong(f"value {matrix[row, number]} of column {number} is not finite", row)
+        return matrix.astype(dtype, copy=False)
+
+    def _numbers(self, values: Any) -> np.ndarray:
+        """Return the numbers of an array without nulls."""
+        dtype = np.dtype(values.type.to_pandas_dtype())
+        if not len(values):
+            return np.empty(0, dtype=dtype)
+        whole = self._array(values.buffers()[-1], dtype)
+        return whole[values.offset : values.offset + len(values)]
+
+    def _array(self, buffer: Any, dtype: np.dtype) -> np.ndarray:
+        """Return a buffer as an array: a view of the mapped file if it lies in there.
+
+        The view's `base` is then a `numpy.memmap`, by which others can tell.
+        """
+        count = buffer.size // dtype.itemsize
+        if self.mapped is not None:
+            start = buffer.address - self.mapped.ctypes.data
+            if start >= 0 and start + buffer.size <= self.mapped.size:
+                return self.mapped[start : start + count * dtype.itemsize].view(dtype)
+        return np.frombuffer(buffer, dtype=dtype, count=count)
+
+    def _check_in_steps(
+        self, offsets: np.ndarray, indices: np.ndarray, values: np.ndarray, n_features: int
+    ) -> tuple[int, int, int]:
+        """Check rows a few MiB at a time: a batch may be larger than memory, which it fills."""
+        nbytes, n_rows = indices.nbytes + values.nbytes, len(offsets) - 1
+        step = max(1, n_rows * _CHECKED_AT_ONCE // max(nbytes, 1))
+        for start in range(0, n_rows, step):
+            part = offsets[start : start + step + 1]
+            code, row, entry = _check(part, indices, values, n_features)
+            if code != _FINE:
+                return code, start + row, entry
+            release_pages(self.mapped)
+        return _FINE, 0, 0
+
+
+def _first(flags: Any) -> int:
+    return int(np.argmax(np.asarray(flags)))
+
+
+@kernel
+def _check(offsets: Any, indices: Any, values: Any, n_features: int) -> tuple[int, int, int]:
+    """Return what is wrong first, if anything, in which row and at which entry."""
+    for row in range(offsets.size - 1):
+        low, high = np.int64(offsets[row]), np.int64(offsets[row + 1])
+        if low < 0 or high < low or high > indices.size or high > values.size:
+            return _OFFSETS, row, 0
+        previous = np.int64(-1)
+        for entry in range(low, high):
+            column = np.int64(indices[entry])
+            if column < 0 or column >= n_features:
+                return _RANGE, row, entry
+            if column <= previous:
+                return _ORDER, row, entry
+            if not np.isfinite(values[entry]):
+                return _FINITE, row, entry
+            previous = column
+    return _FINE, 0, 0

@@ -1,7 +1,7 @@
 """What all readers have in common: options, lazy arrays out of pieces of files, labels."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import accumulate
 from numbers import Integral
@@ -19,22 +19,12 @@ from scipy.sparse import csr_array
 
 from dask_s3vm.engine.containers import as_block
 from dask_s3vm.io.errors import DataFileError, told
-from dask_s3vm.io.sources import DataFile, attempt_all
+from dask_s3vm.io.formats import FORMATS
+from dask_s3vm.io.sources import DataFile, UrlPath, attempt_all, find_files
 from dask_s3vm.io.svmlight_text import LARGEST_COLUMN
 
-__all__ = [
-    "MOST_FEATURES",
-    "Head",
-    "Piece",
-    "Source",
-    "check_known",
-    "check_options",
-    "empty_block",
-    "first_unknown",
-    "lazy_pair",
-    "open_blocks",
-    "sorted_labels",
-]
+__all__ = ["MOST_FEATURES", "Head", "Piece", "Source", "check_options", "empty_block", "lazy_pair",
+           "open_blocks", "sorted_labels", "unknown_label"]  # fmt: skip
 
 #: Column numbers count from 0 and fit an unsigned 32-bit word, with one to spare.
 MOST_FEATURES = LARGEST_COLUMN + 1
@@ -69,20 +59,29 @@ def empty_block(dtype: Any, block: str) -> Any:
 
 
 def lazy_pair(
-    name: str,
-    reading: dict[Any, Any],
-    rows: Sequence[int],
+    prefix: str,
+    pieces: Sequence[Any],
+    read: Callable[..., tuple[Any, Any]],
+    shared: Any,
+    content: Any,
     n_features: int,
     x_meta: Any,
     y_meta: Any,
 ) -> tuple[da.Array, da.Array | None]:
-    """Return lazy rows and labels that share one task per block, which reads both at once.
+    """Return lazy rows and labels that share one task per piece, which reads both at once.
 
-    `name` is a different one for different content. ``reading[name, i]`` gives rows and labels of
-    block i; other tasks may be needed for these. Without `y_meta`, an empty block, there are no
-    labels.
+    ``read(shared, piece, pieces)`` gives rows and labels of one of so many pieces of a file; where
+    `shared`, which is sent once, is None, it is ``read(piece, pieces)``. A piece has `file`, `span`
+    and `rows`; `content` tells what else the arrays depend on. Without `y_meta`, an empty block,
+    there are no labels.
     """
-    below = {name: reading}
+    described = [(p.file.name, p.file.version, p.span, p.rows) for p in pieces]
+    name, rows = f"{prefix}-{tokenize(described, content)}", [piece.rows for piece in pieces]
+    counts = Counter(piece.file.name for piece in pieces)
+    first = {} if shared is None else {(f"shared-{name}", 0): shared}
+    below: dict[str, Any] = {name: dict(first)}
+    for i, piece in enumerate(pieces):
+        below[name][name, i] = (read, *first, piece, counts[piece.file.name])
     tasks = [[(getitem, (name, i), place) for i in range(len(rows))] for place in (0, 1)]
     X = _lazy_array(f"X-{name}", tasks[0], rows, (n_features,), x_meta, below)
     if y_meta is None:
@@ -111,16 +110,9 @@ def _lazy_array(
 class Head:
     """What a file tells without its rows being read.
 
-    Attributes
-    ----------
-    rows : tuple of int
-        Rows of its pieces, each of which becomes a block.
-    n_features : int or None
-        Number of columns, if it tells.
-    values, labels : dtype or None
-        Types as stored; None without labels. Strings of any length are objects.
-    dense : bool
-        Whether all columns of a row are stored.
+    That is: rows of its pieces, each of which becomes a block; the number of columns, if it tells;
+    types as stored (strings of any length are objects, None: no labels); and whether all columns of
+    a row are stored.
     """
 
     rows: tuple[int, ...]
@@ -143,22 +135,19 @@ class Piece:
 class Source:
     """How one format is read, piece by piece.
 
-    Attributes
-    ----------
-    name : str
-        Name of the format.
-    broken : tuple of exceptions
-        How reading a damaged file can end.
-    refusal : str
-        What is said of such a file.
+    `broken` are the ways in which reading a damaged file can end, `refusal` is what is said of it.
     """
 
     name: str
     broken: tuple[type[BaseException], ...]
     refusal = ""
 
-    def look(self, file: DataFile) -> Head:
-        """Read what a file says of itself."""
+    def belongs(self, name: str) -> bool:
+        """Tell which files of a folder are meant."""
+        return FORMATS[self.name].fits(name)
+
+    def look(self, file: DataFile, n_features: int | None) -> Head:
+        """Read what a file says of itself; the user may have said `n_features`."""
         raise NotImplementedError
 
     def read_rows(self, piece: Piece, n_features: int, dtype: np.dtype) -> Any:
@@ -169,10 +158,6 @@ class Source:
         """Return the labels of a piece."""
         raise NotImplementedError
 
-    def highest_column(self, piece: Piece) -> int:
-        """Return the largest column number of a piece, for files that do not tell `n_features`."""
-        raise NotImplementedError
-
     def labels_of(self, file: DataFile) -> DataFile:
         """Return the file that has the labels."""
         return file
@@ -181,15 +166,10 @@ class Source:
         """Return the place of a row of a piece, for errors."""
         return f"row {piece.low + row}"
 
-    def told(self, file: DataFile) -> AbstractContextManager[None]:
-        """Say which file it was that could not be read."""
-        return told(file.name, self.broken, self.refusal)
-
 
 def open_blocks(
     source: Source,
-    files: list[DataFile],
-    *,
+    urlpath: UrlPath,
     n_features: int | None,
     block: str = "gcxs",
     dtype: Any = None,
@@ -201,7 +181,11 @@ def open_blocks(
     """
     check_options(n_features=n_features, block=block, dtype=dtype)
     known = sorted_labels(known_labels)
-    heads = _look_at_all(source, files)
+    files = find_files(urlpath, source.belongs)
+    if all(file.is_local for file in files):  # a millisecond each
+        heads = [_look(source, file, n_features) for file in files]
+    else:
+        heads = attempt_all([(_look, source, file, n_features) for file in files])
     pieces = [
         Piece(file, number, stop - rows, rows)
         for file, head in zip(files, heads, strict=True)
@@ -209,14 +193,13 @@ def open_blocks(
     ]
     if not pieces:
         raise DataFileError(files[0].name, "has no rows")
-    dense = _all_dense(files, heads)
-    columns = _count_features(source, files, heads, pieces, n_features)
+    columns = _count_features(files, heads, n_features)
     stored = np.result_type(np.float32, *(head.values for head in heads))
     dtype = stored if dtype is None else np.dtype(dtype)
     rows = [piece.rows for piece in pieces]
     versions = [(file.name, file.version) for file in files]
     token = tokenize(versions, vars(source), rows, columns, block, dtype, known)
-    meta = np.empty((0, 0), dtype=dtype) if dense else empty_block(dtype, block)
+    meta = np.empty((0, 0), dtype=dtype) if heads[0].dense else empty_block(dtype, block)
     tasks = [(_read_rows, source, piece, columns, dtype, block) for piece in pieces]
     X = _lazy_array(f"{source.name}-X-{token}", tasks, rows, (columns,), meta)
     kind = _common_type([file.name for file in files], [head.labels for head in heads])
@@ -226,65 +209,35 @@ def open_blocks(
     return X, _lazy_array(f"{source.name}-y-{token}", more, rows, (), np.empty(0, dtype=kind))
 
 
-def _look_at_all(source: Source, files: list[DataFile]) -> list[Head]:
-    if all(file.is_local for file in files):  # a millisecond each
-        return [_look(source, file) for file in files]
-    return attempt_all([(_look, source, file) for file in files])
+def _look(source: Source, file: DataFile, n_features: int | None) -> Head:
+    with told(file.name, source.broken, source.refusal):
+        return source.look(file, n_features)
 
 
-def _look(source: Source, file: DataFile) -> Head:
-    with source.told(file):
-        return source.look(file)
-
-
-def _all_dense(files: list[DataFile], heads: Sequence[Head]) -> bool:
-    dense = heads[0].dense
-    for file, head in zip(files, heads, strict=True):
-        if head.dense != dense:
-            kinds = ("sparse", "dense")
-            raise DataFileError(
-                file.name,
-                f"has {kinds[not dense]} rows, but {files[0].name} has {kinds[dense]} ones",
-            )
-    return dense
-
-
-def _count_features(
-    source: Source,
-    files: list[DataFile],
-    heads: Sequence[Head],
-    pieces: list[Piece],
-    wanted: int | None,
-) -> int:
+def _count_features(files: list[DataFile], heads: Sequence[Head], wanted: int | None) -> int:
     """Agree on a number of columns: that of the option, or the largest that a file needs."""
     needed, name = 0, files[0].name
     dense, first = heads[0].dense, heads[0].n_features
     for file, head in zip(files, heads, strict=True):
+        if head.dense != dense:
+            kinds = ("sparse", "dense")
+            reason = f"has {kinds[not dense]} rows, but {files[0].name} has {kinds[dense]} ones"
+            raise DataFileError(file.name, reason)
         told = head.n_features
         if dense and told != first:
             raise DataFileError(file.name, f"has {told} columns, but {name} has {first}")
         if told is not None and told > needed:
             needed, name = told, file.name
-    if wanted is not None:
-        if wanted < needed or (dense and wanted != needed):
-            raise DataFileError(name, f"has {needed} columns, but n_features is {wanted}")
-        return int(wanted)
-    silent = {file for file, head in zip(files, heads, strict=True) if head.n_features is None}
-    found = attempt_all([(_highest, source, piece) for piece in pieces if piece.file in silent])
-    needed = max([needed, *(column + 1 for column in found)])
-    if needed == 0:
+    if wanted is None and needed == 0:
         raise DataFileError(name, "no row has an entry: n_features must be given")
-    check_options(n_features=needed)
-    return needed
-
-
-def _highest(source: Source, piece: Piece) -> int:
-    with source.told(piece.file):
-        return source.highest_column(piece)
+    if wanted is not None and (wanted < needed or (dense and wanted != needed)):
+        raise DataFileError(name, f"has {needed} columns, but n_features is {wanted}")
+    check_options(n_features=wanted or needed)
+    return int(wanted or needed)
 
 
 def _read_rows(source: Source, piece: Piece, n_features: int, dtype: np.dtype, block: str) -> Any:
-    with source.told(piece.file):
+    with told(piece.file.name, source.broken, source.refusal):
         matrix = source.read_rows(piece, n_features, dtype)
     _check_length(piece.file, piece, matrix.shape[0])
     return as_block(matrix, block) if sp.issparse(matrix) else matrix
@@ -292,10 +245,12 @@ def _read_rows(source: Source, piece: Piece, n_features: int, dtype: np.dtype, b
 
 def _read_labels(source: Source, piece: Piece, dtype: np.dtype, known: Any) -> np.ndarray:
     file = source.labels_of(piece.file)
-    with source.told(file):
+    with told(file.name, source.broken, source.refusal):
         labels = source.read_labels(piece, dtype)
     _check_length(file, piece, len(labels))
-    check_known(labels, known, file, lambda row: source.where(piece, row))
+    if (row := unknown_label(labels, known)) is not None:
+        reason = f"label {labels.tolist()[row]!r} is not one of {known.tolist()}"
+        raise DataFileError(file.name, reason, source.where(piece, row))
     return labels
 
 
@@ -310,15 +265,13 @@ def _check_length(file: DataFile, piece: Piece, rows: int) -> None:
 
 def _common_type(names: Sequence[str], types: Sequence[np.dtype | None]) -> np.dtype | None:
     """Return a type for the labels of all files; None if no file has labels."""
-    first = next((kind for kind in types if kind is not None), None)
-    if first is None:
-        return None
+    held = [kind for kind in types if kind is not None]
     for name, kind in zip(names, types, strict=True):
-        if kind is None:
+        if held and kind is None:
             raise DataFileError(name, "has no labels, but other files have")
-        if _is_text(kind) != _is_text(first):
-            raise DataFileError(name, f"has labels of type {kind}, but {names[0]} of {first}")
-    return np.result_type(*(kind for kind in types if kind is not None))
+        if kind is not None and _is_text(kind) != _is_text(held[0]):
+            raise DataFileError(name, f"has labels of type {kind}, but {names[0]} of {held[0]}")
+    return np.result_type(*held) if held else None
 
 
 def sorted_labels(labels: Any) -> np.ndarray | None:
@@ -331,26 +284,16 @@ def sorted_labels(labels: Any) -> np.ndarray | None:
     return known
 
 
-def first_unknown(labels: np.ndarray, known: np.ndarray | None) -> int:
-    """Return the number of the first row whose label is not known; -1 if all are."""
+def unknown_label(labels: np.ndarray, known: np.ndarray | None) -> int | None:
+    """Return the first row whose label is not known; None if all are."""
     if known is None or not len(labels):
-        return -1
-    if _is_text(labels.dtype) != _is_text(known.dtype):
-        return 0
-    own = labels.astype(np.str_) if labels.dtype.kind == "O" else labels
-    place = np.minimum(np.searchsorted(known, own), len(known) - 1)
-    strange = np.flatnonzero(known[place] != own)
-    return int(strange[0]) if strange.size else -1
-
-
-def check_known(
-    labels: np.ndarray, known: np.ndarray | None, file: DataFile, where: Callable[[int], str]
-) -> None:
-    """Refuse labels that are not known; `where` gives the place of a row."""
-    row = first_unknown(labels, known)
-    if row >= 0 and known is not None:
-        reason = f"label {labels[row]!r} is not one of {known.tolist()}"
-        raise DataFileError(file.name, reason, where(row))
+        return None
+    strange = np.zeros(1, dtype=np.int64)
+    if _is_text(labels.dtype) == _is_text(known.dtype):
+        own = labels.astype(np.str_) if labels.dtype.kind == "O" else labels
+        place = np.minimum(np.searchsorted(known, own), len(known) - 1)
+        strange = np.flatnonzero(known[place] != own)
+    return int(strange[0]) if strange.size else None
 
 
 def _is_text(kind: np.dtype) -> bool:

@@ -8,8 +8,8 @@ __all__ = ["DataFileError", "ModelFileError", "SvmlightError", "TableError", "to
 _SHOWN = 80
 
 
-class DataFileError(ValueError):
-    """A data file cannot be read, or holds what cannot be learned from.
+class _FileError(ValueError):
+    """Something is wrong with a file.
 
     Parameters
     ----------
@@ -33,19 +33,18 @@ class DataFileError(ValueError):
         return f"{where}: {self.reason}"
 
 
-class LineError(DataFileError):
-    """A line of a text file is wrong, or the file as a whole.
+class DataFileError(_FileError):
+    """A data file cannot be read, or holds what cannot be learned from."""
 
-    Parameters
-    ----------
-    path : str
-        The file.
-    reason : str
-        What is wrong with it.
-    line : int, optional
-        Number of the line, counted from 1; ``None`` if the file as a whole is meant.
-    text : bytes, optional
-        The line itself; only its start is shown.
+
+class ModelFileError(_FileError):
+    """A file is not a model file that can be loaded."""
+
+
+class LineError(DataFileError):
+    """A line of a text file is wrong, counted from 1, or (None) the file as a whole.
+
+    `text` is the line itself, of which only the start is shown.
     """
 
     #: What a line has to look like.
@@ -75,26 +74,6 @@ class SvmlightError(LineError):
 
 class TableError(LineError):
     """A file is not a table that can be learned from."""
-
-
-class ModelFileError(ValueError):
-    """A file is not a model file that can be loaded.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    reason : str
-        What is wrong with it.
-    """
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path = path
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
 
 
 @contextmanager

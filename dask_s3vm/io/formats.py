@@ -8,13 +8,12 @@ import importlib
 import inspect
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
-from fsspec.core import url_to_fs  # type: ignore[import-untyped]
-
 from dask_s3vm.interrupts import interruptible
-from dask_s3vm.io.sources import UrlPath, is_hidden
+from dask_s3vm.io.sources import UrlPath, files_in
+from dask_s3vm.io.store import filesystem
 
 if TYPE_CHECKING:
     from dask_s3vm.io.writing import Progress
@@ -40,26 +39,27 @@ class Format:
     ----------
     name : str
         What users call it.
-    title : str
-        What it is, in a few words.
     endings : tuple of str
         Endings of file names, in lower case and with their dot, that mean this format. Without
         any, the format has to be asked for by its name.
-    reader : str or None
+    reader : str
         ``module:function``, called as ``reader(urlpath, **options)``; gives ``(X, y)``, with
         ``y`` None where there are no labels. Its keyword-only parameters are its options.
     writer : str or None
         ``module:class`` of a `dask_s3vm.io.writing.RowFormat`.
     compressed : bool
         Whether ``.gz``, ``.bz2`` or ``.xz`` may stand behind the endings.
+    encoded : bool
+        Whether the reader gives an encoder of the columns as well, ``(X, y, encoder)``.
     """
 
     name: str
-    title: str
     endings: tuple[str, ...] = ()
-    reader: str | None = None
+    _: KW_ONLY
+    reader: str
     writer: str | None = None
     compressed: bool = False
+    encoded: bool = False
 
     def fits(self, path: str) -> bool:
         """Tell whether a file's name ends as those of this format do."""
@@ -79,60 +79,47 @@ class Format:
         return getattr(importlib.import_module(module), function)
 
 
+_TABLES = "dask_s3vm.io.tables:read_table"
+
 #: All formats by name.
 FORMATS: dict[str, Format] = {
     form.name: form
     for form in (
         Format(
             "svmlight",
-            "svmlight / libsvm text",
             (".svm", ".svmlight", ".libsvm", ".txt", ".dat"),
             reader="dask_s3vm.io.svmlight:read_svmlight",
             writer="dask_s3vm.io.writers:SvmlightFormat",
             compressed=True,
         ),
-        Format(
+        Format(  # rows in columns of lists
             "arrow",
-            "Arrow IPC / Feather with list columns",
             (".arrow", ".feather", ".ipc"),
             reader="dask_s3vm.io.arrow:read_arrow",
             writer="dask_s3vm.io.writers:ArrowFormat",
         ),
         Format(
             "parquet",
-            "Parquet with list columns",
             (".parquet", ".pq"),
             reader="dask_s3vm.io.arrow:read_parquet",
             writer="dask_s3vm.io.writers:ParquetFormat",
         ),
         Format(
             "npz",
-            "numpy archives, sparse or dense",
             (".npz",),
             reader="dask_s3vm.io.arrays:read_npz",
             writer="dask_s3vm.io.writers:NpzFormat",
         ),
         Format(
             "npy",
-            "dense numpy matrices, labels in a second file",
             (".npy",),
             reader="dask_s3vm.io.arrays:read_npy",
             writer="dask_s3vm.io.writers:NpyFormat",
         ),
-        Format(
-            "csv",
-            "csv tables with columns of numbers and of categories",
-            (".csv", ".csv.zst"),
-            reader="dask_s3vm.io.tables:read_table_data",
-            compressed=True,
-        ),
-        Format(
-            "table",
-            "Parquet and Arrow / Feather tables with plain columns",
-            reader="dask_s3vm.io.tables:read_table_data",
-        ),
-        Format("kdd99", "raw KDD Cup 1999 csv", reader="dask_s3vm.datasets._kdd99:read_kdd99_data"),
-        Format("rcv1", "LYRL2004 vectors of RCV1-v2", reader="dask_s3vm.datasets:read_rcv1"),
+        Format("csv", (".csv", ".csv.zst"), reader=_TABLES, compressed=True, encoded=True),
+        Format("table", reader=_TABLES, encoded=True),  # plain columns of Parquet and Arrow files
+        Format("kdd99", reader="dask_s3vm.datasets:read_kdd99", encoded=True),
+        Format("rcv1", reader="dask_s3vm.datasets:read_rcv1"),
     )
 }
 
@@ -197,6 +184,10 @@ def read_data(urlpath: UrlPath, *, format: str | None = None, **options: Any) ->
 
     Raises
     ------
+    DataFileError
+        If a file cannot be read, holds something else or does not fit the others; its text has the
+        file, the line or row, and what is wanted. Rows of binary files are checked when they are
+        computed. `SvmlightError` and `TableError` are such errors too.
     ValueError
         If the format is not known, or an option is not one of its reader.
     FileNotFoundError
@@ -205,7 +196,8 @@ def read_data(urlpath: UrlPath, *, format: str | None = None, **options: Any) ->
     form = reading_format(urlpath, format)
     reader = form.load("reader")
     _check_options(form, reader, options, urlpath)
-    return reader(urlpath, **options)
+    X, y, *_ = reader(urlpath, **options)
+    return X, y
 
 
 @interruptible
@@ -265,7 +257,7 @@ def _formats_at(path: str) -> Iterable[Format]:
     form = _by_name(path.rstrip("/"))
     if form is not None:
         return [form]
-    fs, inner = url_to_fs(path)
+    fs, inner = filesystem(path)
     if not fs.isdir(inner):
         known = {ending: form for form in FORMATS.values() for ending in form.endings}
         more = [ending for ending, form in known.items() if form.compressed]
@@ -274,8 +266,7 @@ def _formats_at(path: str) -> Iterable[Format]:
             f"({', '.join(more)} perhaps with {' or '.join(_COMPRESSED)} behind it), "
             f"or a format, one of {sorted(FORMATS)}"
         )
-    names = [name for name in fs.find(inner) if not is_hidden(name)]
-    return [form for name in names if (form := _by_name(name)) is not None]
+    return [form for name in files_in(fs, inner) if (form := _by_name(name)) is not None]
 
 
 def _by_name(path: str) -> Format | None:

@@ -12,8 +12,7 @@ import numpy as np
 from dask.base import is_dask_collection
 
 import dask_s3vm
-from dask_s3vm.io.archive import decode, encode, open_arrays
-from dask_s3vm.io.checksum import write_arrays
+from dask_s3vm.io.archive import decode, encode, open_arrays, write_arrays
 from dask_s3vm.io.errors import ModelFileError
 from dask_s3vm.io.store import Url, replacing
 from dask_s3vm.parameters.methods import estimator_named
@@ -22,7 +21,7 @@ from dask_s3vm.prediction import Predictor
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["ModelFileError", "load_model", "load_predictor", "save_model", "save_weights_text"]
+__all__ = ["ModelFileError", "load_model", "load_predictor", "save_model"]
 
 _FORMAT = "dask-s3vm-model"
 _VERSION = 1
@@ -80,7 +79,11 @@ def save_model(estimator: "BaseEstimator", path: Url) -> None:
         "package": dask_s3vm.__version__,
         "class": name,
         "fitted": _encode_fitted(estimator, arrays),
-        "params": _encode_params(estimator, arrays),
+        "params": {
+            name: encode(value, f"parameter {name}", arrays)
+            for name, value in estimator.get_params(deep=False).items()
+            if name not in _LEFT_OUT
+        },
     }
     text = json.dumps(header, allow_nan=False).encode()
     if len(text) > _LARGEST_HEADER - 1024:
@@ -107,12 +110,7 @@ def load_model(path: Url) -> Any:
     Returns
     -------
     estimator
-        The fitted model.
-
-    Raises
-    ------
-    ModelFileError
-        If the file cannot be read or is not a model file; the text says why.
+        The fitted model. ModelFileError says why a file is not one that can be loaded.
     """
     return _loaded(path, _restore)
 
@@ -153,44 +151,9 @@ def _loaded(
         raise ModelFileError(name, f"cannot be loaded as a model: {reason}") from error
 
 
-def _load(function: str) -> Callable[[Any], Any]:
-    return getattr(importlib.import_module("dask_s3vm.features.plain"), function)
-
-
-def save_weights_text(estimator: Any, path: Url) -> None:
-    """Write the weights of a binary linear model as text: one number a line, the bias last.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A fitted model with `coef_` of shape (1, n_features) and `intercept_`.
-    path : str or path
-        Path or URL to write to; an existing file is replaced.
-
-    Raises
-    ------
-    ValueError
-        If the model is not a binary linear one.
-    """
-    from sklearn.utils.validation import check_is_fitted
-
-    check_is_fitted(estimator, ["coef_", "intercept_"])
-    if getattr(estimator, _KERNEL_MAP, None) is not None:
-        raise ValueError(
-            f"estimator has kernel={estimator.kernel!r}, whose weights mean nothing without its "
-            "landmarks; wanted a linear model (save_model keeps both)"
-        )
-    weights = np.atleast_2d(estimator.coef_)
-    bias = np.ravel(estimator.intercept_)
-    if weights.shape[0] != 1 or bias.size != 1:
-        raise ValueError(
-            f"coef_ has the shape {weights.shape} and intercept_ {bias.size} numbers, "
-            "wanted a binary model: one row and one number"
-        )
-    numbers = np.append(weights[0], bias).astype(np.float64).tolist()
-    # repr is the shortest text that gives the same number back.
-    with replacing(path, "w") as stream:
-        stream.writelines(f"{number!r}\n" for number in numbers)
+def _converter(name: str, back: bool) -> Callable[[Any], Any]:
+    """Return what makes plain data of an attribute, or the other way round."""
+    return getattr(importlib.import_module("dask_s3vm.features.plain"), _OBJECTS[name][back])
 
 
 def _find_class(name: str) -> "type[BaseEstimator] | None":
@@ -207,21 +170,15 @@ def _find_class(name: str) -> "type[BaseEstimator] | None":
     return found if is_estimator else None
 
 
-def _encode_params(estimator: "BaseEstimator", arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    return {
-        name: encode(value, f"parameter {name}", arrays)
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in _LEFT_OUT
-    }
-
-
 def _encode_fitted(estimator: "BaseEstimator", arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     fitted = {}
     for name, value in vars(estimator).items():
-        if not _is_fitted_name(name) or _is_lazy(value):
+        home = type(value).__module__.partition(".")[0]
+        is_lazy = is_dask_collection(value) or home in ("dask", "distributed")
+        if not _is_fitted_name(name) or is_lazy:
             continue
         if name in _OBJECTS and value is not None:
-            fitted[name] = encode(_load(_OBJECTS[name][0])(value), f"attribute {name}", arrays)
+            fitted[name] = encode(_converter(name, False)(value), f"attribute {name}", arrays)
             continue
         if not (
             value is None
@@ -236,11 +193,6 @@ def _encode_fitted(estimator: "BaseEstimator", arrays: dict[str, np.ndarray]) ->
 
 def _is_fitted_name(name: str) -> bool:
     return name.endswith("_") and not name.startswith("_") and name.isidentifier()
-
-
-def _is_lazy(value: Any) -> bool:
-    home = type(value).__module__.partition(".")[0]
-    return is_dask_collection(value) or home in ("dask", "distributed")
 
 
 def _read_header(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -281,7 +233,7 @@ def _restore(header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> "BaseE
             raise ValueError(f"{name!r} is not a fitted attribute of {cls.__name__}")
         found = decode(value, arrays)
         if name in _OBJECTS and found is not None:
-            found = _load(_OBJECTS[name][1])(found)
+            found = _converter(name, True)(found)
         setattr(estimator, name, found)
     _check_shapes(estimator)
     return estimator

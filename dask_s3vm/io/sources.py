@@ -8,6 +8,7 @@ whoever reads text, a compressed file is a plain one.
 
 import lzma
 import os
+import re
 import tempfile
 import threading
 import zlib
@@ -21,26 +22,16 @@ from typing import Any
 import dask
 import numpy as np
 import pyarrow as pa
-from fsspec.core import OpenFile, url_to_fs  # type: ignore[import-untyped]
+from fsspec.core import OpenFile  # type: ignore[import-untyped]
 from fsspec.utils import infer_compression  # type: ignore[import-untyped]
 
 from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.io.errors import DataFileError, LineError
+from dask_s3vm.io.store import filesystem, protocols
 
-__all__ = [
-    "BROKEN_TEXT",
-    "LONGEST_ROW",
-    "DataFile",
-    "UrlPath",
-    "attempt_all",
-    "find_files",
-    "first_end",
-    "is_hidden",
-    "look_through",
-    "row_ends",
-    "split_evenly",
-    "text_lengths",
-]
+__all__ = ["BROKEN_TEXT", "LONGEST_ROW", "DataFile", "UrlPath", "attempt_all", "files_in",
+           "find_files", "first_end", "look_through", "row_ends", "split_evenly",
+           "text_lengths"]  # fmt: skip
 
 UrlPath = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -60,22 +51,16 @@ LONGEST_ROW = 1 << 26
 class DataFile:
     """One file on any file system that fsspec knows.
 
-    Attributes
-    ----------
-    fs : fsspec.AbstractFileSystem
-        Where the file lies.
-    path : str
-        Its path there.
-    size : int or None
-        Bytes in it; ``None`` if ranges cannot be read (compressed, or size unknown).
-    version : str
-        Changes when the file is changed, as far as the file system can tell.
+    `size` is None if ranges cannot be read (compressed, or size unknown), `version` changes when
+    the file is changed, as far as the file system can tell, and `inner` is the path within the
+    folder that was asked for, or behind the fixed part of a pattern.
     """
 
     fs: Any
     path: str
     size: int | None
     version: str
+    inner: str
 
     @property
     def name(self) -> str:
@@ -85,7 +70,7 @@ class DataFile:
     @property
     def is_local(self) -> bool:
         """Whether this machine's file system has the file."""
-        return "file" in _protocols(self.fs)
+        return "file" in protocols(self.fs)
 
     @contextmanager
     def opened(self) -> Iterator[Any]:
@@ -166,7 +151,7 @@ class DataFile:
 
 
 class _Unpacked:
-    """The text of a compressed file."""
+    """The text of a compressed file, which is decompressed when first asked for."""
 
     def __init__(self, file: DataFile) -> None:
         self._file = file
@@ -190,28 +175,6 @@ class _Unpacked:
         if len(self._served) == pieces:
             self.close()
 
-    def _opened(self) -> int:
-        if self._text is None:
-            text = tempfile.TemporaryFile(dir=dask.config.get("temporary-directory", None))  # noqa: SIM115
-            lines = 0
-            most = max(_LONG_TEXT, _MOST_PACKED * (self._file.fs.size(self._file.path) or 0))
-            try:
-                with self._file.opened() as stream:
-                    while chunk := stream.read(_STEP):
-                        lines += chunk.count(b"\n")
-                        text.write(chunk)
-                        if text.tell() > most:
-                            raise OSError(f"unpacks to more than {_MOST_PACKED} times its size")
-                text.flush()
-            except BaseException as error:
-                text.close()
-                if isinstance(error, FileNotFoundError) or not isinstance(error, BROKEN_TEXT):
-                    raise
-                reason = str(error) or type(error).__name__
-                raise OSError(f"after line {lines}: {reason}") from error
-            self._text = text
-        return int(self._text.fileno())
-
     def close(self) -> None:
         """Let go of the text."""
         with self._lock:
@@ -221,6 +184,28 @@ class _Unpacked:
             self._served.clear()
 
     __del__ = close
+
+    def _opened(self) -> int:
+        if self._text is not None:
+            return int(self._text.fileno())
+        text = tempfile.TemporaryFile(dir=dask.config.get("temporary-directory", None))  # noqa: SIM115
+        lines = 0
+        most = max(_LONG_TEXT, _MOST_PACKED * (self._file.fs.size(self._file.path) or 0))
+        try:
+            with self._file.opened() as stream:
+                while chunk := stream.read(_STEP):
+                    lines += chunk.count(b"\n")
+                    text.write(chunk)
+                    if text.tell() > most:
+                        raise OSError(f"unpacks to more than {_MOST_PACKED} times its size")
+            text.flush()
+        except BaseException as error:
+            text.close()
+            if isinstance(error, FileNotFoundError) or not isinstance(error, BROKEN_TEXT):
+                raise
+            raise OSError(f"after line {lines}: {error or type(error).__name__}") from error
+        self._text = text
+        return int(text.fileno())
 
 
 #: The files that were read last; the text of others goes when nobody is reading it.
@@ -235,26 +220,9 @@ def find_files(
 ) -> list[DataFile]:
     """Return the files that a path, a glob pattern, a folder or a list of these stands for.
 
-    Parameters
-    ----------
-    urlpath : str, path or list of these
-        Paths or addresses. The files of one glob pattern, or of one folder, are put in order of
-        their names.
-    belongs : callable
-        Tells which files of a folder are meant, by their names. Hidden ones (whose names start
-        with a dot or an underscore), READMEs and LICENSEs never are.
-
-    Returns
-    -------
-    list of DataFile
-        At least one file.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file does not exist, or a pattern matches none.
-    ValueError
-        If a file is a pipe or a device, which cannot be read twice.
+    The files of one glob pattern, or of one folder and the folders in it, are put in order of their
+    names. `belongs` tells which files of a folder are meant, by their names. FileNotFoundError:
+    there is none. ValueError: a file is a pipe or a device, which cannot be read twice.
     """
     if isinstance(urlpath, str | os.PathLike):
         urlpath = [urlpath]
@@ -264,58 +232,63 @@ def find_files(
     return files
 
 
+def files_in(fs: Any, path: str) -> list[str]:
+    """Return the files of a folder and the folders in it, but for those that are no data.
+
+    These are hidden (their names start with a dot or an underscore), READMEs and LICENSEs.
+    """
+
+    def is_data(name: str) -> bool:
+        about = name.upper().startswith(("README", "LICENSE"))
+        return not (name.startswith((".", "_")) or about)
+
+    root = path.rstrip("/") + "/"
+    return [
+        name for name in sorted(fs.find(path)) if all(map(is_data, name[len(root) :].split("/")))
+    ]
+
+
 def split_evenly(size: int, blocksize: int) -> list[tuple[int, int]]:
     """Cut `size` bytes into ranges of about equal length, none longer than `blocksize`."""
     count = -(-size // blocksize)
     return [(size * i // count, size * (i + 1) // count) for i in range(count)]
 
 
-def is_hidden(path: str) -> bool:
-    """Tell whether a name says that a file of a folder is no data: hidden, or about the data."""
-    name = path.rstrip("/").rpartition("/")[2]
-    return name.startswith((".", "_")) or name.upper().startswith(("README", "LICENSE"))
-
-
 def _expand(url: str, belongs: Callable[[str], bool]) -> list[DataFile]:
-    fs, path = url_to_fs(url)
-    # A file whose name holds a bracket or a star is that file, not a pattern.
-    if any(sign in path for sign in "*?[") and not fs.exists(path):
-        paths = [match for match in sorted(fs.glob(path)) if fs.isfile(match)]
-        if not paths:
-            raise FileNotFoundError(f"no file matches {url!r}")
-        return [_describe(fs, match, match) for match in paths]
+    fs, path = filesystem(url)
     if fs.isdir(path):
-        names = sorted(name for name in fs.ls(path, detail=False) if not is_hidden(name))
-        paths = [name for name in names if belongs(name) and fs.isfile(name)]
-        if not paths:
+        root, held = path.rstrip("/") + "/", files_in(fs, path)
+        names = [name for name in held if belongs(name)]
+        if not names:
             raise FileNotFoundError(
-                f"folder {url!r} holds no file of the format that was asked for"
+                f"folder {url!r} holds no file of the format that was asked for; it holds "
+                f"{[name[len(root) :] for name in held[:5]]}"
             )
-        return [_describe(fs, name, name) for name in paths]
-    return [_describe(fs, path, url)]
+    elif not fs.exists(path):
+        # A file whose name holds a bracket or a star is that file, not a pattern.
+        fixed = re.split(r"[*?[]", path)[0]
+        names = sorted(name for name in fs.glob(path) if fs.isfile(name)) if fixed != path else []
+        if not names:
+            what = "there is no file" if fixed == path else "no file matches"
+            raise FileNotFoundError(f"{what} {url!r}")
+        root = fixed[: fixed.rfind("/") + 1]
+    else:
+        names, root = [path], path[: path.rfind("/") + 1]
+    return [_describe(fs, name, root) for name in names]
 
 
-def _describe(fs: Any, path: str, url: str) -> DataFile:
-    if not fs.exists(path):
-        raise FileNotFoundError(f"there is no file {url!r}")
+def _describe(fs: Any, path: str, root: str) -> DataFile:
     info = fs.info(path)
     if info.get("type") == "other":
-        raise ValueError(f"{url} is a pipe or a device, wanted a regular file")
+        raise ValueError(f"{path} is a pipe or a device, wanted a regular file")
     size = info.get("size")
     if infer_compression(path) is not None or path.lower().endswith(".zst"):
         size = None
-    return DataFile(fs, path, size, _version(fs, path))
-
-
-def _version(fs: Any, path: str) -> str:
     try:
-        return str(fs.ukey(path))
+        version = str(fs.ukey(path))
     except NotImplementedError:
-        return ""
-
-
-def _protocols(fs: Any) -> tuple[str, ...]:
-    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
+        version = ""
+    return DataFile(fs, path, size, version, path[len(root) :])
 
 
 # Rows of text -------------------------------------------------------------------------------------
@@ -367,10 +340,15 @@ def look_through(
     return found
 
 
-def text_lengths(files: Sequence[DataFile], length: Callable[[DataFile], int]) -> list[int]:
-    """Return the bytes of text of files; `length` decompresses those that are compressed."""
-    found = iter(attempt_all([(length, file) for file in files if file.size is None]))
+def text_lengths(files: Sequence[DataFile], told: Callable[[str], Any]) -> list[int]:
+    """Return the bytes of text of files; ``with told(name)`` tells of one that is damaged."""
+    found = iter(attempt_all([(_length, file, told) for file in files if file.size is None]))
     return [next(found) if file.size is None else file.size for file in files]
+
+
+def _length(file: DataFile, told: Callable[[str], Any]) -> int:
+    with told(file.name):
+        return file.length()
 
 
 def attempt_all(calls: Sequence[tuple[Any, ...]]) -> list[Any]:

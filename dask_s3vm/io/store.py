@@ -17,22 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
-__all__ = [
-    "Url",
-    "address",
-    "check_writable",
-    "exists",
-    "filesystem",
-    "is_local",
-    "join_url",
-    "make_folder",
-    "names_in",
-    "open_input",
-    "remove",
-    "remove_folder",
-    "rename",
-    "replacing",
-]
+__all__ = ["Url", "address", "check_writable", "exists", "filesystem", "is_local", "join_url",
+           "make_folder", "names_in", "open_input", "protocols", "remove", "remove_folder",
+           "rename", "replacing"]  # fmt: skip
 
 Url = str | os.PathLike[str]
 
@@ -114,15 +101,7 @@ def rename(old: Url, new: Url) -> None:
 
 
 def open_input(url: Url, mode: str = "rb") -> IO[Any]:
-    """Open a file for reading: ``"rb"`` bytes, ``"r"`` UTF-8 text.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none.
-    ValueError
-        If it is not a regular file, or its store is not supported.
-    """
+    """Open a file for reading: ``"rb"`` bytes, ``"r"`` UTF-8 text; ValueError if it is no file."""
     encoding = None if "b" in mode else "utf-8"
     if is_local(url):
         path = address(url)
@@ -136,12 +115,7 @@ def check_writable(url: Url) -> None:
     """Refuse a file that could not be written, before work starts that it is to hold.
 
     On this machine its folder must be there and be writable. Elsewhere an empty file is written
-    beside it and removed.
-
-    Raises
-    ------
-    ValueError
-        With the URL and what is wanted.
+    beside it and removed. ValueError has the URL and what is wanted.
     """
     if is_local(url):
         path = os.path.realpath(address(url))
@@ -176,26 +150,10 @@ def check_writable(url: Url) -> None:
 def replacing(url: Url, mode: str = "wb") -> Iterator[IO[Any]]:
     """Open a file that appears under its name only when it is complete.
 
-    Symbolic links are followed. What was there before stays as it is if writing fails.
-
-    Parameters
-    ----------
-    url : str or path
-        Where the file is to be.
-    mode : {"wb", "w"}
-        Bytes, or UTF-8 text whose line ends are kept.
-
-    Yields
-    ------
-    file
-        To be written; it is closed and put in its place afterwards.
-
-    Raises
-    ------
-    ValueError
-        If what is there is not a regular file, or the store cannot be written.
-    OSError
-        If there is no folder, no permission or no room; the message names the file.
+    Symbolic links are followed. What was there before stays as it is if writing fails. ``"wb"``
+    takes bytes, ``"w"`` UTF-8 text whose line ends are kept. ValueError: what is there is not a
+    regular file, or the store cannot be written. OSError: there is no folder, no permission or no
+    room; the message names the file.
     """
     if mode not in ("wb", "w"):
         raise ValueError(f"mode is {mode!r}, wanted 'wb' or 'w'")
@@ -210,13 +168,7 @@ def replacing(url: Url, mode: str = "wb") -> Iterator[IO[Any]]:
 
 
 def filesystem(url: Url) -> tuple[Any, str]:
-    """Return the file system of a URL, and its path there.
-
-    Raises
-    ------
-    ValueError
-        If the protocol is not known, or its package is not installed.
-    """
+    """Return the file system of a URL, and its path there; ValueError if we do not have it."""
     from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
     try:
@@ -302,9 +254,13 @@ def _check_regular(path: str) -> None:
         raise ValueError(f"{path} is a {kind}, wanted a regular file")
 
 
+def protocols(fs: Any) -> tuple[str, ...]:
+    """Return the names of a file system."""
+    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
+
+
 def _is_object_store(fs: Any) -> bool:
-    names = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
-    return not _OBJECT_STORES.isdisjoint(names)
+    return not _OBJECT_STORES.isdisjoint(protocols(fs))
 
 
 def _parent(path: str) -> str:

@@ -1,28 +1,26 @@
-"""svmlight text files as dask arrays of sparse blocks, and labels in a file of their own.
+"""svmlight text files as dask arrays of sparse blocks.
 
 A first pass over the files finds where the rows are, and whether each is in order.
 """
 
-import os
-from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
-from dask.base import tokenize
 from dask.utils import parse_bytes
 
 from dask_s3vm.engine.containers import as_block
 from dask_s3vm.io.blocks import (
     check_options,
     empty_block,
-    first_unknown,
     lazy_pair,
     sorted_labels,
-)
+    unknown_label,
+)  # fmt: skip
 from dask_s3vm.io.errors import SvmlightError, told
 from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.sources import (
@@ -33,7 +31,7 @@ from dask_s3vm.io.sources import (
     look_through,
     split_evenly,
     text_lengths,
-)
+)  # fmt: skip
 from dask_s3vm.io.svmlight_text import (
     BadLineError,
     Summary,
@@ -41,29 +39,23 @@ from dask_s3vm.io.svmlight_text import (
     parse_line,
     summarize,
     with_labels,
-)
+)  # fmt: skip
 
-__all__ = ["SvmlightError", "read_labels", "read_svmlight"]
+__all__ = ["SvmlightError", "read_svmlight"]
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """Whole lines of one file, and what they hold.
-
-    Attributes
-    ----------
-    file : DataFile
-        The file.
-    start, stop : int
-        Where the lines stand in its (decompressed) text.
-    summary : Summary
-        Rows, columns, kind of labels, entries.
-    """
+    """Whole lines of one file, where they stand in its (decompressed) text, and what they hold."""
 
     file: DataFile
-    start: int
-    stop: int
+    span: tuple[int, int]
     summary: Summary
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        return self.summary.rows
 
 
 @dataclass(frozen=True)
@@ -127,13 +119,6 @@ def read_svmlight(
     y : dask.array.Array of shape (n_rows,)
         The labels: int64 if all labels of all files are whole numbers, else float64. ``None`` if
         rows have no labels.
-
-    Raises
-    ------
-    SvmlightError
-        If a line does not fit the format, with file and line number; if a file has no rows.
-    FileNotFoundError
-        If a file does not exist.
     """
     check_options(n_features=n_features, block=block, dtype=dtype, blocksize=blocksize)
     if not isinstance(zero_based, bool) and zero_based != "auto":
@@ -144,7 +129,7 @@ def read_svmlight(
         raise ValueError(f"has_labels is {has_labels!r}, wanted True, False or 'auto'")
     labeled = _starts_with_label(files[0]) if has_labels == "auto" else has_labels
     look = partial(_look, labeled=labeled, first_column=int(zero_based is False), dtype=dtype)
-    spans = [split_evenly(length, size) for length in text_lengths(files, _length)]
+    spans = [split_evenly(length, size) for length in text_lengths(files, _told)]
     groups = look_through(files, spans, look, SvmlightError)
     pieces = [piece for group in groups for piece in group]
     if zero_based == "auto":
@@ -158,21 +143,21 @@ def read_svmlight(
         dtype=dtype,
         known=sorted_labels(known_labels),
     )
-    return _build_arrays(pieces, form)
+    x_meta = empty_block(dtype, block)
+    y_meta = np.empty(0, dtype=np.int64 if form.integral else np.float64) if labeled else None
+    content = ([piece.summary for piece in pieces], vars(form))
+    # not shared: so a block is made by one task alone
+    read, width = partial(_parse, form), form.n_features
+    return lazy_pair("svmlight", pieces, read, None, content, width, x_meta, y_meta)
 
 
-def _told(file: DataFile) -> AbstractContextManager[None]:
-    return told(file.name, BROKEN_TEXT, "cannot be read", SvmlightError)
-
-
-def _length(file: DataFile) -> int:
-    with _told(file):
-        return file.length()
+def _told(name: str) -> AbstractContextManager[None]:
+    return told(name, BROKEN_TEXT, "cannot be read", SvmlightError)
 
 
 def _starts_with_label(file: DataFile) -> bool:
     """Whether the first row begins with a label, rather than with an index:value pair."""
-    with _told(file), file.opened() as stream:
+    with _told(file.name), file.opened() as stream:
         while line := stream.readline(1 << 16):
             words = line.split(b"#", 1)[0].split(None, 1)
             if words:
@@ -184,7 +169,7 @@ def _look(
     file: DataFile, span: tuple[int, int], labeled: bool, first_column: int, dtype: np.dtype
 ) -> _Piece | None:
     """Summarize the lines that begin in a range of a file."""
-    with _told(file):
+    with _told(file.name):
         start, text = file.read_rows(*span, None)
     lines = text if labeled else with_labels(text)
     try:
@@ -194,7 +179,7 @@ def _look(
         line = file.count(b"\n", 0, start) + lines.count(b"\n", 0, error.start) + 1
         wrong = lines[error.start :].split(b"\n", 1)[0]
         raise SvmlightError(file.name, str(error), line, wrong[:200]) from None
-    return _Piece(file, start, start + len(text), summary) if summary.rows else None
+    return _Piece(file, (start, start + len(text)), summary) if summary.rows else None
 
 
 def _count_features(pieces: list[_Piece], wanted: int | None, zero_based: bool) -> int:
@@ -218,25 +203,11 @@ def _count_features(pieces: list[_Piece], wanted: int | None, zero_based: bool) 
     return int(wanted)
 
 
-def _build_arrays(pieces: list[_Piece], form: _Format) -> tuple[da.Array, da.Array | None]:
-    """Build the lazy arrays. X and y share one task per block, which parses its lines once."""
-    described = [(p.file.name, p.file.version, p.start, p.stop, p.summary) for p in pieces]
-    name = f"svmlight-{tokenize(described, form.__dict__)}"
-    counts = Counter(piece.file for piece in pieces)
-    reading = {
-        (name, i): (_parse, piece, form, counts[piece.file]) for i, piece in enumerate(pieces)
-    }
-    rows = [piece.summary.rows for piece in pieces]
-    y_meta = np.empty(0, dtype=np.int64 if form.integral else np.float64)
-    x_meta = empty_block(form.dtype, form.block)
-    return lazy_pair(name, reading, rows, form.n_features, x_meta, y_meta if form.labeled else None)
-
-
-def _parse(piece: _Piece, form: _Format, pieces: int) -> tuple[Any, np.ndarray]:
+def _parse(form: _Format, piece: _Piece, pieces: int) -> tuple[Any, np.ndarray]:
     """Return rows and labels of one of so many pieces of a file."""
     file = piece.file
-    with _told(file):
-        text = file.read_piece(piece.start, piece.stop, pieces)
+    with _told(file.name):
+        text = file.read_piece(*piece.span, pieces)
     lines = text if form.labeled else with_labels(text)
     try:
         matrix, labels = parse(
@@ -245,113 +216,19 @@ def _parse(piece: _Piece, form: _Format, pieces: int) -> tuple[Any, np.ndarray]:
     except ValueError as error:
         reason = f"has changed since it was surveyed: {error}"
         raise SvmlightError(file.name, reason) from error
-    strange = first_unknown(labels, form.known)
-    if strange >= 0:
-        _tell_of_label(piece, form, lines, strange)
+    if (row := unknown_label(labels, form.known)) is not None:
+        raise _unknown(piece, form, lines, row)
     if form.integral:
         labels = labels.astype(np.int64)
     matrix.eliminate_zeros()
     return as_block(matrix, form.block), labels
 
 
-def _tell_of_label(piece: _Piece, form: _Format, lines: bytes, row: int) -> None:
-    """Find the line of a row whose label is not known, and say so."""
+def _unknown(piece: _Piece, form: _Format, lines: bytes, row: int) -> SvmlightError:
+    """Return the error of a row whose label is not known, with its line."""
     assert form.known is not None
-    left = row
-    for number, line in enumerate(lines.split(b"\n")):
-        if parse_line(line, 0, form.dtype) is None:
-            continue
-        if left == 0:
-            reason = f"the label is not one of {form.known.tolist()}"
-            line_number = piece.file.count(b"\n", 0, piece.start) + number + 1
-            raise SvmlightError(piece.file.name, reason, line_number, line[:200])
-        left -= 1
-
-
-# Labels, as SVMlin has them -----------------------------------------------------------------------
-
-
-def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
-    """Read the labels of rows from a file.
-
-    Parameters
-    ----------
-    path : str or path
-        An ``.npy`` file with one number or text per row, or text with one label a line (also
-        ``.gz``, ``.bz2`` or ``.xz``). If the first line of a text is a number, all lines must be.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        int64 if all labels are whole numbers, else float64; text if they are words.
-
-    Raises
-    ------
-    ValueError
-        If a line is empty or not of the kind of the first, with its number; if labels are missing.
-    FileNotFoundError
-        If the file does not exist.
-    """
-    name = os.fspath(path)
-    (file,) = find_files(path)
-    with _told(file), file.opened() as stream:
-        if name.lower().endswith(".npy"):
-            labels = _from_npy(stream, name)
-        else:
-            labels = _from_text(stream.read(), name)
-    if len(labels) == 0:
-        raise ValueError(f"{name} has no labels")
-    return labels
-
-
-def _from_npy(stream: Any, name: str) -> np.ndarray:
-    try:
-        labels = np.load(stream, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{name} cannot be read as labels: {error}") from None
-    if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "biufU":
-        what = f"type {labels.dtype} and shape {labels.shape}" if hasattr(labels, "dtype") else ""
-        raise ValueError(f"{name} holds {what or 'no array'}, wanted one number or text per row")
-    return _numbers(labels.astype(np.float64), name) if labels.dtype.kind in "biuf" else labels
-
-
-def _from_text(text: bytes, name: str) -> np.ndarray:
-    lines = text.replace(b"\r\n", b"\n").split(b"\n")
-    while lines and not lines[-1].strip():
-        lines.pop()
-    if not lines:
-        return np.empty(0)
-    if _is_number(lines[0]):
-        # numpy reads all lines at once; only a file with a mistake is looked at line by line
-        try:
-            return _numbers(np.array(lines).astype(np.float64), name)
-        except ValueError:
-            _refuse(lines, name, _is_number, "a number, as the first line is")
-            raise
-    _refuse(lines, name, lambda line: bool(line.strip()), "a label")
-    try:
-        return np.array([line.strip().decode() for line in lines])
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is not text in UTF-8: {error}") from None
-
-
-def _is_number(line: bytes) -> bool:
-    try:
-        return bool(np.isfinite(float(line)))
-    except ValueError:
-        return False
-
-
-def _refuse(lines: list[bytes], name: str, is_good: Any, wanted: str) -> None:
-    for number, line in enumerate(lines, 1):
-        if not is_good(line):
-            shown = line[:40].decode(errors="replace")
-            raise ValueError(f"{name}, line {number}: got {shown!r}, wanted {wanted}")
-
-
-def _numbers(values: np.ndarray, name: str) -> np.ndarray:
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise ValueError(f"{name}: label {bad[0] + 1} is {values[bad[0]]}, wanted a finite number")
-    whole = np.equal(np.floor(values), values).all() and np.abs(values).max(initial=0) < 2**53
-    return values.astype(np.int64) if whole else values
+    reason = f"the label is not one of {form.known.tolist()}"
+    numbered = enumerate(lines.split(b"\n"), piece.file.count(b"\n", 0, piece.span[0]) + 1)
+    rows = (one for one in numbered if parse_line(one[1], 0, form.dtype) is not None)
+    number, line = next(islice(rows, row, None))
+    return SvmlightError(piece.file.name, reason, number, line[:200])

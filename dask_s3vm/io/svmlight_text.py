@@ -25,17 +25,10 @@ from dask_s3vm.io.svmlight_parser import (
     ROWS,
     largest_power,
     read_lines,
-)
+)  # fmt: skip
 
-__all__ = [
-    "LARGEST_COLUMN",
-    "BadLineError",
-    "Summary",
-    "parse",
-    "parse_line",
-    "summarize",
-    "with_labels",
-]
+__all__ = ["LARGEST_COLUMN", "BadLineError", "Summary", "parse", "parse_line", "summarize",
+           "with_labels"]  # fmt: skip
 
 # So that column numbers fit an unsigned 32-bit word, with one to spare.
 LARGEST_COLUMN = 2**32 - 2
@@ -68,17 +61,9 @@ def with_labels(lines: bytes) -> bytes:
 class Summary:
     """What a piece of text holds.
 
-    Attributes
-    ----------
-    rows : int
-        Lines with data.
-    low, high : int or None
-        Smallest and largest column number as written; ``None`` if no row has a column.
-    integral : bool
-        Whether every label is a whole number.
-    entries : int
-        Pairs of all rows, also those with a value of zero. It says how much room the rows need,
-        not what they are, so it does not count when summaries are compared.
+    That is: lines with data, smallest and largest column number as written (None if no row has a
+    column), whether every label is a whole number, and pairs of all rows. These tell how much room
+    the rows need, not what they are: they do not count when summaries are compared.
     """
 
     rows: int
@@ -96,8 +81,7 @@ def summarize(text: bytes, first_column: int, dtype: np.dtype) -> Summary:
     room = _Room(0, 0, LARGEST_COLUMN + 1, np.dtype(dtype))
     room.read(text, first_column, keep=False)
     rows, entries, low, high, integral, _ = room.counts.tolist()
-    if high < 0:
-        return Summary(rows, None, None, bool(integral), entries)
+    low, high = (None, None) if high < 0 else (low, high)
     return Summary(rows, low, high, bool(integral), entries)
 
 

@@ -1,90 +1,102 @@
-"""Files of tables, cut into pieces that are read one by one: Parquet and Arrow IPC.
+"""Files of tables, cut into pieces that are read one by one: csv, Parquet and Arrow IPC.
 
-A `TableFile` knows its columns, its pieces, and how to read one as an Arrow table. `table_csv` has
-the csv files. `batch_files` reads footers and batches, for rows in columns of lists (`arrow`) too.
+Csv text is cut into ranges of bytes, which can be cut into rows if the number of quotes before them
+is known; ``pyarrow.csv`` reads their fields. The other files are cut into row groups, or batches.
 """
 
+import csv
 import io
-import mmap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import ipc, parquet
+import pyarrow.csv
 
-from dask_s3vm.features.table_columns import CellError
-from dask_s3vm.io.checksum import CHECKED, Table, read_table
+from dask_s3vm.features.table_columns import CellError, numbers_of, whole
+from dask_s3vm.io.batches import BROKEN, read_batches, read_footer
 from dask_s3vm.io.errors import TableError, told
-from dask_s3vm.io.sources import BROKEN_TEXT, DataFile
+from dask_s3vm.io.sources import (
+    LONGEST_ROW,
+    DataFile,
+    attempt_all,
+    first_end,
+    row_ends,
+    split_evenly,
+)  # fmt: skip
 
-__all__ = [
-    "BROKEN",
-    "WORDS",
-    "BatchFile",
-    "Look",
-    "Span",
-    "TableFile",
-    "Types",
-    "batch_files",
-    "release_pages",
-    "told_cell",
-    "told_table",
-]
+__all__ = ["WORDS", "BatchFile", "CsvFile", "Partition", "Span", "TableFile", "Wanted",
+           "read_first_row", "refuse_twins", "told_table"]  # fmt: skip
 
 #: From where to where: bytes of a csv file, row groups or record batches of others.
 Span = tuple[int, int]
-#: Where some rows are, and their columns.
-Look = tuple[Span, pa.Table]
-#: Column -> type that a csv file's fields are read as; columns that are not named are looked at.
-Types = Mapping[str, pa.DataType]
+#: Values of columns in the names of a file's folders, as in ``year=2020/``.
+Partition = tuple[tuple[str, Any], ...]
+
+
+class Wanted(NamedTuple):
+    """What is read of a file.
+
+    `types` are those that a csv file's fields are read as; columns without one are looked at, and
+    are read as words of a dictionary if these are no more than `most`.
+    """
+
+    columns: Sequence[str]
+    types: Mapping[str, pa.DataType]
+    most: int
+
+
 #: Words, each stored once.
 WORDS = pa.dictionary(pa.int32(), pa.string())
-#: How reading a damaged file can end.
-BROKEN = (*BROKEN_TEXT, pa.ArrowException, ValueError, LookupError)
 
 #: Rows of an IPC file that one task reads, at least.
 _BATCH_ROWS = 1 << 16
-#: How an IPC file begins.
-_IPC_HEAD = b"ARROW1\0\0"
+_QUOTE, _FEED, _RETURN = b'"\n\r'
+# What Arrow says about a row with another number of fields.
+_WRONG_COUNT = re.compile(
+    r"CSV parse error: Row #(?P<row>\d+): Expected \d+ columns, got (?P<got>\d+)"
+)
+_MARK = b"\xef\xbb\xbf"  # some editors start a file with it
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """One file of a table.
+    """One file of a table: columns of its own, and those of its folders' names.
 
-    Attributes
-    ----------
-    file : DataFile
-        Where it is.
-    names : tuple of str
-        Its columns, those of its folders' names included.
-    partition : tuple of (str, object)
-        Columns whose values are in the names of its folders, as in ``year=2020/``.
+    Where both have a column, that of the file counts.
     """
 
     file: DataFile
-    names: tuple[str, ...]
-    partition: tuple[tuple[str, Any], ...]
+    fields: tuple[str, ...]
+    partition: Partition
 
     @property
     def name(self) -> str:
         """What the user calls it."""
         return self.file.name
 
+    @property
+    def version(self) -> str:
+        """Changes when the file is changed."""
+        return self.file.version
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns."""
+        return (*self.fields, *(name for name, _ in self.partition if name not in self.fields))
+
     def spans(self, length: int, blocksize: int) -> list[Any]:
         """Return the parts that the file, with text of that length, is looked through in."""
         raise NotImplementedError
 
-    def look(self, span: Any, columns: Sequence[str], types: Types, most: int) -> Look:
+    def look(self, span: Any, wanted: Wanted) -> tuple[Span, pa.Table]:
         """Return where the rows of a part are, and their columns."""
-        return span, self.read(span, columns, types, most)
+        return span, self.read(span, wanted)
 
-    def read(
-        self, span: Span, columns: Sequence[str], types: Types, most: int, pieces: int = 0
-    ) -> pa.Table:
+    def read(self, span: Span, wanted: Wanted, pieces: int = 0) -> pa.Table:
         """Return the columns of a piece that `look` gave, one of so many if that is known."""
         raise NotImplementedError
 
@@ -93,63 +105,51 @@ class TableFile:
         raise NotImplementedError
 
     @property
-    def types(self) -> dict[str, pa.DataType] | None:
+    def types(self) -> dict[str, pa.DataType]:
         """Types of the columns, if the file has them."""
-        return None
+        return {}
 
     def _whole(self, table: pa.Table, columns: Sequence[str]) -> pa.Table:
         """Add the columns of the folders, and put all in order."""
         for name, value in self.partition:
-            if name in columns:
+            if name in columns and name not in self.fields:
                 table = table.append_column(name, pa.repeat(pa.scalar(value), table.num_rows))
         return table.select(list(columns))
 
-    def told(self) -> AbstractContextManager[None]:
-        """Say which file it was that could not be read."""
-        return told_table(self.name)
+
+def told_table(name: str) -> AbstractContextManager[None]:
+    """Say which file of a table it was that could not be read."""
+    return told(name, BROKEN, "is damaged or cut short", TableError)
 
 
 @dataclass(frozen=True)
 class BatchFile(TableFile):
     """An Arrow IPC (Feather) or Parquet file; its pieces are some record batches, or a row group.
 
-    Attributes
-    ----------
-    format : {"arrow", "parquet"}
-        What it is.
-    schema : pyarrow.Schema
-        Types of the columns in the file.
-    rows : tuple of int
-        Rows of its row groups or record batches.
+    `format` is "arrow" or "parquet"; `rows` are those of its batches or row groups.
     """
 
     format: str
-    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
-    rows: tuple[int, ...] = ()
+    schema: pa.Schema
+    rows: tuple[int, ...]
 
     @classmethod
-    def open(
-        cls, file: DataFile, partition: tuple[tuple[str, Any], ...], format: str
-    ) -> "BatchFile":
-        """Read the footer; of columns in the names of folders too, those of the file are taken."""
+    def open(cls, file: DataFile, partition: Partition, format: str) -> "BatchFile":
+        """Read the footer."""
         with told_table(file.name):
-            schema, rows = batch_files(format).footer(file)
+            schema, rows = read_footer(format, file)
         try:
             names = schema.names
         except UnicodeDecodeError as error:
             raise TableError(file.name, f"has a column name that is not UTF-8: {error}") from error
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise TableError(
-                file.name, f"has more than one column {twice[:5]}, wanted distinct names"
-            )
-        added = tuple((name, value) for name, value in partition if name not in names)
-        return cls(file, (*names, *(name for name, _ in added)), added, format, schema, rows)
+        refuse_twins(file, names)
+        return cls(file, tuple(names), partition, format, schema, rows)
 
     @property
     def types(self) -> dict[str, pa.DataType]:
         """Types of the columns."""
         folders = {name: pa.scalar(value).type for name, value in self.partition}
-        return {field.name: field.type for field in self.schema} | folders
+        return folders | {field.name: field.type for field in self.schema}
 
     def spans(self, length: int, blocksize: int) -> list[Span]:
         """Return row groups, or runs of record batches, that have rows."""
@@ -162,169 +162,231 @@ class BatchFile(TableFile):
                 start, count = i + 1, 0
         return found
 
-    def read(
-        self, span: Span, columns: Sequence[str], types: Types, most: int, pieces: int = 0
-    ) -> pa.Table:
-        """Return the columns of a piece."""
-        own = [name for name in columns if name not in dict(self.partition)]
-        with self.told():
-            table, _ = batch_files(self.format).read(self.file, range(*span), own)
+    def read(self, span: Span, wanted: Wanted, pieces: int = 0) -> pa.Table:
+        """Return the columns of a piece; refuse offsets and codes that point outside.
+
+        In Arrow files pyarrow takes all of these on trust, in Parquet files codes of categories.
+        """
+        own = [name for name in wanted.columns if name in self.fields]
+        with told_table(self.name):
+            table, _ = read_batches(self.format, self.file, range(*span), own)
             table = table.select(own)
-            _check_buffers(table, self.format)
-        return self._whole(table, columns)
+            for column in table.columns:
+                if self.format == "arrow" or pa.types.is_dictionary(column.type):
+                    column.validate(full=True)
+        return self._whole(table, wanted.columns)
 
     def error(self, span: Span, cell: CellError) -> TableError:
         """Return the error of a cell, with its row."""
         row = sum(self.rows[: span[0]]) + cell.row
-        return TableError(self.name, f"row {row}, {told_cell(cell)}")
+        return TableError(self.name, f"row {row}, column {cell.column!r}: {cell.reason}")
 
 
-def _check_buffers(table: pa.Table, format: str) -> None:
-    """Refuse lengths, offsets and codes that point outside, where pyarrow takes them on trust.
+@dataclass(frozen=True)
+class CsvFile(TableFile):
+    """A csv file, plain or compressed.
 
-    In Arrow files these are all that a file holds, in Parquet files the codes of categories.
+    `skip` are the bytes before the first row of data, `null_values` words (besides the empty one)
+    for missing values.
     """
-    for column in table.columns:
-        if format == "arrow" or pa.types.is_dictionary(column.type):
-            column.validate(full=True)
 
+    skip: int
+    delimiter: str = ","
+    null_values: tuple[str, ...] = ()
 
-def told_table(name: str) -> AbstractContextManager[None]:
-    """Say which file of a table it was that could not be read."""
-    return told(name, BROKEN, "is damaged or cut short", TableError)
+    def spans(self, length: int, blocksize: int) -> list[Any]:
+        """Return ranges of bytes, and whether each starts inside quotes.
 
-
-def told_cell(cell: CellError) -> str:
-    """Return what is wrong with a cell, without its row."""
-    return f"column {cell.column!r}: {cell.reason}"
-
-
-# Batches ------------------------------------------------------------------------------------------
-
-
-def batch_files(name: str) -> "type[IpcFiles | ParquetFiles]":
-    """Return what reads files of a format, "arrow" or "parquet"."""
-    return IpcFiles if name == "arrow" else ParquetFiles
-
-
-class IpcFiles:
-    """Arrow IPC (Feather) files, which are mapped if they are local."""
-
-    unit = "record batch"
-
-    @staticmethod
-    def footer(file: DataFile) -> tuple[pa.Schema, tuple[int, ...]]:
-        """Return the schema, and the rows of each batch."""
-        with _open_ipc(file, []) as found:
-            batches = range(found.reader.num_record_batches)
-            return found.schema, tuple(found.reader.get_batch(i).num_rows for i in batches)
-
-    @staticmethod
-    def read(
-        file: DataFile, numbers: Sequence[int], columns: Sequence[str]
-    ) -> tuple[pa.Table, np.ndarray | None]:
-        """Return batches with at least those of the columns that are there, and the file's map.
-
-        Checksums are those of whole batches. Labels are read without: whoever reads the rows too
-        has them checked.
+        Costs: where there are several ranges, the file is read once, to count quotes.
         """
-        with _open_ipc(file, columns) as found:
-            read = found.reader.get_batch if list(columns) == ["label"] else found.batch
-            return pa.Table.from_batches([read(i) for i in numbers]), found.mapped
+        ranges = split_evenly(length, blocksize)
+        counts = attempt_all([(self._count_quotes, span) for span in ranges[:-1]])
+        before = np.cumsum([0, *counts]) % 2 == 1
+        return [(*span, bool(inside)) for span, inside in zip(ranges, before, strict=False)]
+
+    def _count_quotes(self, span: Span) -> int:
+        with told_table(self.name):
+            return self.file.count(b'"', *span)
+
+    def look(self, span: Any, wanted: Wanted) -> tuple[Span, pa.Table]:
+        """Return the rows that start in a range."""
+        with told_table(self.name):
+            start, text = self.file.read_rows(*span)
+        if start < self.skip:
+            text, start = text[self.skip - start :], self.skip
+        where = (start, start + len(text))
+        return where, self._parse(where, text, wanted)
+
+    def read(self, span: Span, wanted: Wanted, pieces: int = 0) -> pa.Table:
+        """Return the rows of a range that holds whole rows."""
+        with told_table(self.name):
+            text = self.file.read_piece(*span, pieces)
+        return self._parse(span, text, wanted)
+
+    def error(self, span: Span, cell: CellError) -> TableError:
+        """Return the error of a cell, with its line and the text of it."""
+        with told_table(self.name):
+            starts = _row_starts(self.file.read(*span))
+        reason = f"column {cell.column!r}: {cell.reason}"
+        return self._error_at(span[0] + int(starts[cell.row]), reason)
+
+    def _error_at(self, offset: int, reason: str) -> TableError:
+        """Return an error with the line of a byte; what is before is read again."""
+        first = max(offset - 200, 0)
+        with told_table(self.name):
+            shown = self.file.read(first, offset + 400)
+            line = self.file.count(b"\n", 0, offset) + 1
+        tail, more = shown[: offset - first], shown[offset - first :]
+        shown = tail.rpartition(b"\n")[2] + more.partition(b"\n")[0]
+        return TableError(self.name, reason, line, shown[:400])
+
+    # Text to columns
+
+    def _parse(self, span: Span, text: bytes, wanted: Wanted) -> pa.Table:
+        """Return columns of whole rows; raise TableError with the line of what is wrong."""
+        if wrong := _wrong_quote(text, self.delimiter):
+            raise self._error_at(span[0] + wrong[0], wrong[1])
+        own = wanted._replace(columns=[name for name in wanted.columns if name in self.fields])
+        try:
+            table = self._fields(span, text, own)
+            found = {one.name: one.type for one in table.schema if one.name not in own.types}
+            if odd := {name: WORDS for name, type in found.items() if not _is_plain(type)}:
+                table = self._fields(span, text, own._replace(types={**own.types, **odd}))
+        except pa.ArrowInvalid as error:
+            raise self._explained(span, text, own, error) from None
+        return self._whole(table, wanted.columns)
+
+    def _fields(self, span: Span, text: bytes, wanted: Wanted) -> pa.Table:
+        if not text.lstrip(b"\r\n"):  # which Arrow refuses
+            return pa.table({name: pa.nulls(0) for name in wanted.columns})
+        try:
+            return pyarrow.csv.read_csv(
+                pa.BufferReader(text),
+                read_options=pyarrow.csv.ReadOptions(
+                    column_names=self.fields,
+                    use_threads=False,  # pieces run in parallel
+                    block_size=len(text) + 1,
+                ),
+                parse_options=pyarrow.csv.ParseOptions(
+                    delimiter=self.delimiter, newlines_in_values=True
+                ),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    column_types=dict(wanted.types),
+                    include_columns=wanted.columns,
+                    null_values=["", *self.null_values],
+                    strings_can_be_null=True,
+                    true_values=[],  # booleans are words, as they are written
+                    false_values=[],
+                    auto_dict_encode=True,
+                    auto_dict_max_cardinality=wanted.most,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            # A handler of invalid rows would tell more, but fails on text that is not UTF-8.
+            found = _WRONG_COUNT.search(str(error))
+            if found is None:
+                raise
+        starts = _row_starts(text)
+        row = min(int(found["row"]), len(starts)) - 1
+        reason = f"has {found['got']} fields, wanted {len(self.fields)}"
+        raise self._error_at(span[0] + int(starts[row]), reason)
+
+    def _explained(
+        self, span: Span, text: bytes, wanted: Wanted, error: pa.ArrowInvalid
+    ) -> TableError:
+        """Find the first cell that is not of the type that it has to be."""
+        names, cells = wanted.columns, []
+        raw = self._fields(span, text, Wanted(names, dict.fromkeys(names, pa.binary()), 0))
+        for name in names:
+            column, type = whole(raw.column(name)), wanted.types.get(name)
+            try:
+                _check_cells(column, name, type, self.null_values)
+            except CellError as cell:
+                cells.append(cell)
+        if not cells:
+            return TableError(self.name, f"cannot be read as csv: {error}")
+        return self.error(span, min(cells, key=lambda cell: cell.row))
 
 
-class ParquetFiles:
-    """Parquet files."""
-
-    unit = "row group"
-
-    @staticmethod
-    def footer(file: DataFile) -> tuple[pa.Schema, tuple[int, ...]]:
-        """Return the schema, and the rows of each row group."""
-        with file.fs.open(file.path, "rb") as stream:
-            found = parquet.ParquetFile(stream)
-            groups = range(found.num_row_groups)
-            rows = tuple(found.metadata.row_group(i).num_rows for i in groups)
-            return found.schema_arrow, rows
-
-    @staticmethod
-    def read(
-        file: DataFile, numbers: Sequence[int], columns: Sequence[str]
-    ) -> tuple[pa.Table, None]:
-        """Return those of the columns that are there; there is no map."""
-        with file.fs.open(file.path, "rb") as stream:
-            found = parquet.ParquetFile(stream, page_checksum_verification=True)
-            own = [name for name in columns if name in found.schema_arrow.names]
-            # One thread: pieces are what runs in parallel.
-            return found.read_row_groups(numbers, columns=own, use_threads=False), None
+def refuse_twins(file: DataFile, names: Sequence[str], raw: bytes | None = None) -> None:
+    """Refuse two columns of one name; `raw` is the first line of a csv file."""
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        reason = f"has more than one column {twice[:5]}, wanted distinct names"
+        raise TableError(file.name, reason, None if raw is None else 1, raw)
 
 
-class _Ipc(NamedTuple):
-    """An IPC file that is open.
+def read_first_row(file: DataFile, delimiter: str) -> tuple[bytes, int, list[str]]:
+    """Return the first row of a csv file that is not empty, where it starts, and its fields."""
+    head = b""
+    with told_table(file.name), file.opened() as stream:
+        while chunk := bytes(stream.read(1 << 16)):
+            head += chunk
+            left = head.lstrip(b"\r\n")
+            if len(head) >= LONGEST_ROW or first_end(left, False) < len(left):
+                break
+    text = head.removeprefix(_MARK).lstrip(b"\r\n")
+    raw = text[: first_end(text, False)]
+    if not raw:
+        raise TableError(file.name, "has no data rows")
+    try:
+        row = io.StringIO(raw.decode("utf-8").rstrip("\r\n"), newline="")
+        fields = next(csv.reader(row, delimiter=delimiter, strict=True), [])
+    except UnicodeDecodeError:
+        raise TableError(file.name, "is not text in UTF-8", 1, raw) from None
+    except csv.Error as error:
+        raise TableError(file.name, f"cannot be read as csv: {error}", 1, raw) from None
+    return raw, len(head) - len(text), fields
 
-    mapped : the whole file, if it is local.
-    read : returns bytes of the file.
-    sums : its checksums, if it has some.
+
+def _is_plain(type: pa.DataType) -> bool:
+    """Tell whether a type that Arrow found is one that the encoder takes."""
+    types, plain = pa.types, type.value_type if pa.types.is_dictionary(type) else type
+    return not (types.is_time(plain) or types.is_binary(plain) or types.is_large_binary(plain))
+
+
+def _check_cells(
+    column: pa.Array, name: str, type: pa.DataType | None, null_values: Sequence[str]
+) -> None:
+    """Raise CellError for the first cell of raw text that is not of a type."""
+    try:
+        words = column.cast(pa.string())
+    except pa.ArrowInvalid:
+        cells = [raw or b"" for raw in column.to_pylist()]
+        row = next(i for i, raw in enumerate(cells) if raw != raw.decode(errors="ignore").encode())
+        shown = repr(cells[row][:40])[1:]
+        raise CellError(row, name, f"holds {shown}, wanted text in UTF-8") from None
+    if type == pa.float64():
+        numbers_of(words, name, null_values)
+    elif type is not None and pa.types.is_timestamp(type):
+        numbers_of(words, name, null_values, "date")
+
+
+def _wrong_quote(text: bytes, delimiter: str) -> tuple[int, str] | None:
+    """Find a quote in a wrong place: with it, nobody can tell where rows end."""
+    if b'"' not in text:
+        return None
+    array = np.frombuffer(text, np.uint8)
+    quotes = np.flatnonzero(array == _QUOTE)
+    # every other quote opens a field; a doubled one closes it and opens it again
+    opening, closing = quotes[0::2], quotes[1::2]
+    edges = np.array([ord(delimiter), _FEED, _RETURN, _QUOTE], np.uint8)
+    bad_open = opening[(opening > 0) & ~np.isin(array[opening - 1], edges)]
+    after = np.minimum(closing + 1, len(array) - 1)
+    bad_close = closing[(closing + 1 < len(array)) & ~np.isin(array[after], edges)]
+    if len(bad_open) and (not len(bad_close) or bad_open[0] < bad_close[0]):
+        return int(bad_open[0]), "has a quote inside a field that does not start with one"
+    if len(bad_close):
+        return int(bad_close[0]), "has something behind the closing quote of a field"
+    return (int(quotes[-1]), "has a quoted field that does not end") if len(quotes) % 2 else None
+
+
+def _row_starts(text: bytes) -> np.ndarray:
+    """Return where the rows of a text start; lines without anything in them are none.
+
+    To Arrow, a return ends a row even if no line feed follows.
     """
-
-    reader: Any
-    schema: pa.Schema
-    mapped: np.ndarray | None
-    read: Callable[[int, int], Any]
-    sums: Table | None
-
-    def batch(self, number: int) -> Any:
-        """Return a record batch; its bytes are those that were written, if that can be told."""
-        if self.sums is None:
-            return self.reader.get_batch(number)
-        if self.mapped is not None:
-            self.sums.check(number, self.read, lambda: release_pages(self.mapped))
-            return self.reader.get_batch(number)
-        # fetched once, for its checksum and for its rows
-        low, high, _ = self.sums.parts[number]
-        content = self.read(low, high)
-        self.sums.check(number, lambda start, stop: content[start - low : stop - low])
-        head = len(_IPC_HEAD) if number == 0 else 0
-        *_, message = ipc.MessageReader.open_stream(pa.py_buffer(content).slice(head))
-        return ipc.read_record_batch(message, self.schema)
-
-
-@contextmanager
-def _open_ipc(file: DataFile, columns: Sequence[str]) -> Iterator[_Ipc]:
-    """Open a file: mapped if it is local, else with a reader for these columns alone."""
-    if file.is_local:
-        # An empty file cannot be mapped.
-        mapped = np.asarray(np.memmap(file.path, mode="r")) if file.size else np.zeros(0, "u1")
-        sums = read_table(lambda low, high: mapped[low:high], len(mapped))
-        reader = ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
-        _check_announced(reader.schema, sums)
-        yield _Ipc(reader, reader.schema, mapped, lambda low, high: mapped[low:high], sums)
-        return
-    with file.fs.open(file.path, "rb") as stream:
-
-        def read(low: int, high: int) -> bytes:
-            stream.seek(low)
-            return bytes(stream.read(high - low))
-
-        sums = read_table(read, stream.seek(0, io.SEEK_END))
-        stream.seek(0)
-        schema = ipc.open_file(pa.PythonFile(stream, mode="r")).schema
-        _check_announced(schema, sums)
-        chosen = [i for i, name in enumerate(schema.names) if name in columns]
-        options = ipc.IpcReadOptions(included_fields=chosen or [0])
-        reader = ipc.open_file(pa.PythonFile(stream, mode="r"), options=options)
-        yield _Ipc(reader, schema, None, read, sums)
-
-
-def _check_announced(schema: pa.Schema, sums: Table | None) -> None:
-    if sums is None and CHECKED in (schema.metadata or {}):
-        raise ValueError("is damaged: the checksums that its schema announces are not there")
-
-
-def release_pages(mapped: np.ndarray | None) -> None:
-    """Let go of the pages of a map that were read; they stay in the system's cache."""
-    owner: Any = mapped
-    while owner is not None and not isinstance(owner, mmap.mmap):
-        owner = getattr(owner, "base", None)
-    if owner is not None and hasattr(mmap, "MADV_DONTNEED"):
-        owner.madvise(mmap.MADV_DONTNEED)
+    ends = row_ends(text.replace(b"\r", b"\n"), False)
+    starts = np.concatenate([[0], ends])
+    stops = np.append(ends, len(text))
+    filled = [bool(text[a:b].strip(b"\r\n")) for a, b in zip(starts, stops, strict=True)]
+    return starts[filled]

@@ -1,20 +1,23 @@
 """Which files a table consists of, what their columns are called, and which has the labels."""
 
-import csv
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from fsspec.core import url_to_fs  # type: ignore[import-untyped]
-
 from dask_s3vm.features.table_columns import is_number, kind_of
 from dask_s3vm.features.table_encoder import TableEncoder
+from dask_s3vm.io.batches import BROKEN, read_footer
 from dask_s3vm.io.errors import TableError, told
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.sources import DataFile, UrlPath, find_files, is_hidden
-from dask_s3vm.io.table_csv import CsvFile, read_fields, read_first_row
-from dask_s3vm.io.table_files import BROKEN, BatchFile, TableFile, batch_files
+from dask_s3vm.io.sources import DataFile, UrlPath, find_files
+from dask_s3vm.io.table_files import (
+    BatchFile,
+    CsvFile,
+    Partition,
+    TableFile,
+    read_first_row,
+    refuse_twins,
+)  # fmt: skip
 
 __all__ = ["has_plain_columns", "open_tables"]
 
@@ -22,8 +25,7 @@ __all__ = ["has_plain_columns", "open_tables"]
 _KINDS = ("csv", "parquet", "arrow")
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"  # in the name of a folder: a missing value
 
-#: Values of columns in the names of folders.
-Partition = tuple[tuple[str, Any], ...]
+Found = list[tuple[DataFile, Partition]]
 
 
 def open_tables(
@@ -40,14 +42,8 @@ def open_tables(
 ) -> tuple[list[TableFile], str | None, dict[str, Any]]:
     """Find the files of a table and look at the first row, or the schema, of each.
 
-    Returns
-    -------
-    files : list of TableFile
-        The files, with the same columns, the label perhaps left out.
-    target : str or None
-        The label column.
-    reading : dict
-        What an encoder remembers of the reading.
+    Returns the files, with the same columns (the label perhaps left out), the label column, and
+    what an encoder remembers of the reading.
     """
     if format is not None and format not in _KINDS:
         raise ValueError(f"format is {format!r}, wanted one of {sorted(_KINDS)}")
@@ -59,22 +55,83 @@ def open_tables(
         shown = ", ".join(repr(file.name) for file, _ in found[:5])
         raise ValueError(f"urlpath has files of the formats {sorted(formats)}: {shown}, wanted one")
     (kind,) = formats
+    files: list[TableFile] = []
+    reading: dict[str, Any] = {"format": "table"}
     if kind == "csv":
-        _check_delimiter(delimiter)
-        reader = _CsvOpener(header, names, (delimiter, tuple(null_values)), encoder, label)
-        files: list[TableFile] = [reader.open(*one) for one in found]
-        label = reader.label
-        reading = {"format": "csv", "delimiter": delimiter, "header": reader.named}
+        good = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()
+        if not good or delimiter in '"\r\n ':
+            raise ValueError(f"delimiter is {delimiter!r}, wanted one character, no quote or blank")
+        dialect = (delimiter, tuple(null_values))
+        files, label, named = _open_csv(found, header, names, dialect, encoder, label)
+        reading = {"format": "csv", "delimiter": delimiter, "header": named}
     else:
-        _refuse_of_csv(kind, header, names, delimiter)
-        files = [BatchFile.open(*one, kind) for one in found]
-        if _is_number(label):
-            label = _numbered(files[0], label)
-        reading = {"format": "table"}
+        given = {
+            "header": header != "auto",
+            "names": names is not None,
+            "delimiter": delimiter != ",",
+        }
+        if wrong := [name for name, is_given in given.items() if is_given]:
+            raise ValueError(f"options {wrong} have no effect on {kind} files")
+        files += [BatchFile.open(*one, kind) for one in found]
+        label = _name_of(label, files[0])
         _check_types(files)
     target = _target(files, label, encoder)
     _check_columns(files, target, drop, encoder)
     return files, target, {**reading, "columns": list(files[0].names)}
+
+
+def _open_csv(
+    found: Found,
+    header: bool | str,
+    names: Sequence[str] | None,
+    dialect: tuple[str, tuple[str, ...]],
+    encoder: TableEncoder | None,
+    label: Any,
+) -> tuple[list[TableFile], Any, bool]:
+    """Find the columns of csv files from their first rows.
+
+    Files without header have the columns of the first file. Returns the files, the name of the
+    label column, and whether the first file has a header.
+    """
+    files: list[TableFile] = []
+    first_named = False
+    for file, partition in found:
+        raw, start, words = read_first_row(file, dialect[0])
+        if header != "auto":
+            named = bool(header)
+        elif encoder is not None:
+            named = set(encoder.feature_names_in_) <= set(words)
+        else:
+            named = all(word and not is_number(word) for word in words)
+        wanted, target = names, label
+        if names is None and not named and encoder is not None:
+            wanted = (encoder.reading_ or {}).get("columns", encoder.feature_names_in_.tolist())
+            target = None if encoder.label_ is None else encoder.label_.name
+        if wanted is None:
+            fields = words if named else [str(number) for number in range(len(words))]
+        else:
+            fields = [str(name) for name in wanted]
+            if len(words) == len(fields) - 1 and target in fields:
+                fields.remove(target)  # rows without labels
+            if len(fields) != len(words):
+                raise TableError(file.name, f"has {len(words)} columns, wanted {len(fields)}", 1)
+        refuse_twins(file, fields, raw)
+        skip = start + len(raw) if named else start
+        files.append(CsvFile(file, tuple(fields), partition, skip, *dialect))
+        if len(files) == 1:
+            first_named, label = named, _name_of(label, files[0])
+            names = tuple(fields) if names is None and not named else names
+    return files, label, first_named
+
+
+def _name_of(label: Any, file: TableFile) -> Any:
+    """Return the label column; a number counts the columns, from the end if negative."""
+    if not isinstance(label, int) or isinstance(label, bool):
+        return label
+    count = len(file.names)
+    if not -count <= label < count:
+        raise TableError(file.name, f"has {count} columns, but label is {label}")
+    return file.names[label]
 
 
 # Files ----------------------------------------------------------------------------------------
@@ -87,37 +144,14 @@ def has_plain_columns(urlpath: UrlPath, format: str) -> bool:
     """
     file, _ = _find(urlpath, format)[0]
     with told(file.name, BROKEN, f"cannot be read as {format}"):
-        schema, _ = batch_files(format).footer(file)
-        types = schema.types
+        types = read_footer(format, file)[0].types
     return not any(hasattr(type, "value_field") or hasattr(type, "list_size") for type in types)
 
 
-def _find(urlpath: UrlPath, format: str | None) -> list[tuple[DataFile, Partition]]:
-    urls = [urlpath] if isinstance(urlpath, str | os.PathLike) else urlpath
-    found: list[tuple[DataFile, list[tuple[str, str]]]] = []
-    for url in [os.fspath(one) for one in urls]:
-        fs, path = url_to_fs(url)
-        if fs.isdir(path):
-            root = path.rstrip("/") + "/"
-            inner = [name for name in sorted(fs.find(path)) if _belongs(name[len(root) :], format)]
-            if not inner:
-                known = [ending for kind in _KINDS for ending in FORMATS[kind].endings]
-                raise FileNotFoundError(f"folder {url!r} holds no file that ends in {known}")
-            files = find_files([fs.unstrip_protocol(name) for name in inner])
-            found += [(f, _folders(n[len(root) :])) for f, n in zip(files, inner, strict=True)]
-        else:
-            fixed = path[: min((path.find(c) for c in "*?[" if c in path), default=len(path))]
-            root = fixed.rpartition("/")[0] + "/"
-            found += [(f, _folders(f.path[len(root) :])) for f in find_files(url)]
-    if not found:
-        raise ValueError("urlpath is an empty list, wanted at least one file")
-    return _typed(found)
-
-
-def _belongs(path: str, format: str | None) -> bool:
-    if any(is_hidden(part) for part in path.split("/")):
-        return False
-    return any(FORMATS[kind].fits(path) for kind in _KINDS if format in (None, kind))
+def _find(urlpath: UrlPath, format: str | None) -> Found:
+    forms = [FORMATS[kind] for kind in _KINDS if format in (None, kind)]
+    files = find_files(urlpath, lambda name: any(form.fits(name) for form in forms))
+    return _typed([(file, _folders(file.inner)) for file in files])
 
 
 def _format_of(file: DataFile) -> str:
@@ -130,9 +164,7 @@ def _folders(path: str) -> list[tuple[str, str]]:
     return [(unquote(name), unquote(value)) for name, value in parts]
 
 
-def _typed(
-    found: list[tuple[DataFile, list[tuple[str, str]]]],
-) -> list[tuple[DataFile, Partition]]:
+def _typed(found: list[tuple[DataFile, list[tuple[str, str]]]]) -> Found:
     """Make integers of the values of a column in folders' names if all of them are."""
     values: dict[str, list[str]] = {}
     for _, folders in found:
@@ -196,9 +228,9 @@ def _refuse_absent(file: TableFile, wanted: Iterable[str]) -> None:
 
 def _check_types(files: list[TableFile]) -> None:
     """Refuse files in which a column is of another kind than in the first."""
-    first = files[0].types or {}
+    first = files[0].types
     for file in files[1:]:
-        for name, type in (file.types or {}).items():
+        for name, type in file.types.items():
             if name in first and len({_kind(first[name]), _kind(type)} - {None}) > 1:
                 raise TableError(
                     file.name,
@@ -212,102 +244,3 @@ def _kind(type: Any) -> str | None:
         return kind_of(type)
     except ValueError:
         return str(type)
-
-
-def _is_number(label: Any) -> bool:
-    return isinstance(label, int) and not isinstance(label, bool)
-
-
-def _numbered(file: TableFile, label: int) -> str:
-    """Return the name of a column by its number, which counts from the end if negative."""
-    count = len(file.names)
-    if not -count <= label < count:
-        raise TableError(file.name, f"has {count} columns, but label is {label}")
-    return file.names[label]
-
-
-def _check_delimiter(delimiter: Any) -> None:
-    good = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()
-    if not good or delimiter in '"\r\n ':
-        raise ValueError(f"delimiter is {delimiter!r}, wanted one character, no quote or blank")
-
-
-def _refuse_of_csv(kind: str, header: Any, names: Any, delimiter: Any) -> None:
-    given = {"header": header != "auto", "names": names is not None, "delimiter": delimiter != ","}
-    if wrong := [name for name, is_given in given.items() if is_given]:
-        raise ValueError(f"options {wrong} have no effect on {kind} files")
-
-
-class _CsvOpener:
-    """Opens the csv files of a table; those without header have the columns of the first."""
-
-    def __init__(
-        self,
-        header: bool | str,
-        names: Sequence[str] | None,
-        dialect: tuple[str, tuple[str, ...]],
-        encoder: TableEncoder | None,
-        label: Any,
-    ) -> None:
-        self.header = header
-        self.names = names
-        self.dialect = dialect
-        self.encoder = encoder
-        self.label = label
-        self.named: bool | None = None
-
-    def open(self, file: DataFile, partition: Partition) -> CsvFile:
-        """Find the columns of a file from its first row."""
-        raw, start = read_first_row(file)
-        try:
-            words = read_fields(raw.decode("utf-8").rstrip("\r\n"), self.dialect[0])
-        except UnicodeDecodeError:
-            raise TableError(file.name, "is not text in UTF-8", 1, raw) from None
-        except csv.Error as error:
-            raise TableError(file.name, f"cannot be read as csv: {error}", 1, raw) from None
-        header = self._has_header(words)
-        names, label = self.names, self.label
-        if names is None and not header and self.encoder is not None:
-            reading = self.encoder.reading_ or {}
-            names = reading.get("columns", self.encoder.feature_names_in_.tolist())
-            label = None if self.encoder.label_ is None else self.encoder.label_.name
-        fields = self._fields(file, header, words, names, label)
-        if twice := sorted({name for name in fields if fields.count(name) > 1}):
-            reason = f"has more than one column {twice[:5]}, wanted distinct names"
-            raise TableError(file.name, reason, 1, raw)
-        added = tuple((name, value) for name, value in partition if name not in fields)
-        columns = (*fields, *(name for name, _ in added))
-        skip = start + len(raw) if header else start
-        found = CsvFile(file, columns, added, tuple(fields), skip, *self.dialect)
-        if self.named is None:
-            self.named = header
-            if _is_number(self.label):
-                self.label = _numbered(found, self.label)
-            if self.names is None and not header:
-                self.names = tuple(fields)
-        return found
-
-    def _has_header(self, words: list[str]) -> bool:
-        if self.header != "auto":
-            return bool(self.header)
-        if self.encoder is not None:
-            return set(self.encoder.feature_names_in_) <= set(words)
-        return all(word and not is_number(word) for word in words)
-
-    def _fields(
-        self,
-        file: DataFile,
-        header: bool,
-        words: list[str],
-        names: Sequence[str] | None,
-        label: Any,
-    ) -> list[str]:
-        """Return names of the fields: as given, but for a label column that is not there."""
-        if names is None:
-            return words if header else [str(number) for number in range(len(words))]
-        found = [str(name) for name in names]
-        if len(words) == len(found) - 1 and label in found:
-            found.remove(label)
-        if len(found) != len(words):
-            raise TableError(file.name, f"has {len(words)} columns, wanted {len(found)}", 1)
-        return found

@@ -1,24 +1,26 @@
-"""The first pass over tables: rows, kinds of columns, categories, ranges, and every mistake."""
+"""The two passes over tables: what the pieces of the files hold, and their rows."""
 
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import dask
+import numpy as np
 import pyarrow as pa
 
 from dask_s3vm.engine.computing import current_client
+from dask_s3vm.engine.containers import as_block
 from dask_s3vm.features.table_columns import CellError, MixedColumnError, codes_of, whole
 from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.sources import DataFile, attempt_all, look_through, text_lengths
-from dask_s3vm.io.table_files import WORDS, Span, TableFile, Types, told_table
+from dask_s3vm.io.sources import attempt_all, look_through, text_lengths
+from dask_s3vm.io.table_files import WORDS, Span, TableFile, Wanted, told_table
 
-__all__ = ["Finding", "Piece", "Task", "locate_words", "settled", "survey"]
+__all__ = ["Piece", "Task", "locate_words", "settled", "survey"]
 
 #: Columns of a table that are kept once they were read, in bytes.
 KEPT = 256 << 20
@@ -30,32 +32,52 @@ _TYPES = {
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Rows of one file, and what the first pass found.
+
+    `kept` holds the columns themselves, or nothing: other processes read them again. There are
+    `facts` of the features without a fitted encoder, and with one numbers of `unknown` categories.
+    """
+
+    file: TableFile
+    span: Span
+    rows: int
+    kept: list[pa.Table] = field(default_factory=list, compare=False, repr=False)
+    facts: list[Facts] = field(default_factory=list)
+    labels: Facts = field(default_factory=Facts)
+    unknown: dict[str, int] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "kept": []}
+
+    def error(self, cell: CellError) -> TableError:
+        """Return the error of a cell, with its place in the file."""
+        return self.file.error(self.span, cell)
+
+    def unread(self) -> "Piece":
+        """Return the piece without what the first pass found."""
+        return replace(self, facts=[], labels=Facts(), unknown={})
+
+
+@dataclass(frozen=True)
 class Task:
     """What every piece of a table is looked through for, and read for.
 
-    Attributes
-    ----------
-    encoder : TableEncoder
-        The encoder; `fitted` tells whether it was fitted before.
-    features : tuple of str
-        Its columns.
-    target : str or None
-        The label column, which a file may be without.
-    code : LabelCode or None
-        The labels, if they are known.
-    mark : object
-        The mark of rows without label, in the second pass.
+    `fitted` tells whether the encoder was fitted before. `target` is the label column, which a file
+    may be without, `code` are the labels, if they are known, and `mark` is that of rows without
+    label, in the second pass.
     """
 
     encoder: TableEncoder
     features: tuple[str, ...]
+    fitted: bool
+    block: str
     target: str | None
     code: LabelCode | None
-    fitted: bool
     mark: Any = None
 
-    def wanted(self, file: TableFile) -> tuple[list[str], Types, int]:
-        """Return what is read of a file: columns, types of csv as far as known, most categories."""
+    def wanted(self, file: TableFile) -> Wanted:
+        """Return what is read of a file."""
         encoder = self.encoder
         columns = [*self.features, *([self.target] if self.target in file.names else [])]
         if hasattr(encoder, "kinds_"):
@@ -64,54 +86,81 @@ class Task:
             kinds = {name: encoder.role_of(name) for name in self.features}
         types = {name: _TYPES[kind] for name, kind in kinds.items() if kind != "auto"}
         types |= {} if self.target is None else {self.target: WORDS}
-        return columns, types, encoder.max_categories
+        return Wanted(columns, types, encoder.max_categories)
 
+    # The first pass
 
-@dataclass(frozen=True)
-class Piece:
-    """Rows of one file.
+    def look(
+        self, may_keep: Callable[[int], bool] | None, file: TableFile, span: Any
+    ) -> Piece | None:
+        """Look through a part of a file; the error of its first wrong row is raised."""
+        where, table = file.look(span, self.wanted(file))
+        if not table.num_rows:
+            return None
+        piece, errors = Piece(file, where, table.num_rows), []
+        labels, facts, unknown = Facts(gap=0), [], {}
+        try:
+            if self.target in table.column_names:
+                labels = self._facts_of_labels(table)
+        except CellError as error:
+            errors.append(error)
+        try:
+            rows = table.select(self.features)
+            if self.fitted:
+                unknown = self.encoder.check_rows(rows)
+            else:
+                facts = self.encoder.facts_of(rows)
+        except CellError as error:
+            errors.append(error)
+        if errors:
+            raise piece.error(min(errors, key=lambda error: error.row)) from None
+        if may_keep is not None and may_keep(table.nbytes):
+            piece.kept.append(table)
+        return replace(piece, labels=labels, facts=facts, unknown=unknown)
 
-    Attributes
-    ----------
-    file : TableFile
-        The file.
-    span : tuple of int
-        Where in the file.
-    rows : int
-        How many.
-    kept : list
-        The columns themselves, or nothing; other processes read them again.
-    """
+    def _facts_of_labels(self, table: pa.Table) -> Facts:
+        assert self.target is not None, "there is a label column"
+        column = whole(table.column(self.target))
+        if self.code is not None:
+            words = self.code.words
+            codes, missing = codes_of(column, words, self.encoder.null_values)
+            if (strange := (codes < 0) & ~missing).any():
+                row = int(strange.argmax())
+                shown = ", ".join(words[:8]) + (", ..." if len(words) > 8 else "")
+                reason = f"the label is {str(column[row])!r}, which is not one of {shown}"
+                raise CellError(row, self.target, reason)
+        return self.encoder.facts_of_words(column, self.target)
 
-    file: TableFile
-    span: Span
-    rows: int
-    kept: list[pa.Table] = field(default_factory=list, compare=False, repr=False)
+    def facts_of_words(self, piece: Piece, names: list[str]) -> list[Facts]:
+        """Return the facts of columns of a piece, read as words."""
+        wanted = Wanted(names, dict.fromkeys(names, WORDS), self.encoder.max_categories)
+        table = piece.file.read(piece.span, wanted)
+        return [self.encoder.facts_of_words(whole(table.column(name)), name) for name in names]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "kept": []}
+    # The second pass
 
+    def read(self, piece: Piece, pieces: int) -> tuple[Any, np.ndarray | None]:
+        """Return rows and labels of one of so many pieces of a file."""
+        file = piece.file
+        try:
+            kept, wanted = piece.kept, self.wanted(file)
+            table = kept[0] if kept else file.read(piece.span, wanted, pieces)
+            if table.num_rows != piece.rows:
+                raise ValueError(f"{table.num_rows} rows, expected {piece.rows}")
+            rows, _ = self.encoder.encode(table.select(self.features))
+            return as_block(rows, self.block), self._labels(table)
+        except ValueError as error:
+            raise TableError(file.name, f"has changed since it was surveyed: {error}") from error
 
-@dataclass(frozen=True)
-class Finding:
-    """What a piece holds.
-
-    Attributes
-    ----------
-    piece : Piece
-        Where it is.
-    facts : list of Facts
-        Of the features; none with a fitted encoder.
-    labels : Facts
-        Of the labels.
-    unknown : dict of str to int
-        Values of unknown categories, with a fitted encoder.
-    """
-
-    piece: Piece
-    facts: list[Facts]
-    labels: Facts
-    unknown: dict[str, int]
+    def _labels(self, table: pa.Table) -> np.ndarray | None:
+        if self.code is None:
+            return None
+        if self.code.name not in table.column_names:
+            codes = np.full(table.num_rows, -1, dtype=np.int32)
+        else:
+            column = whole(table.column(self.code.name))
+            codes, _ = codes_of(column, self.code.words, self.encoder.null_values)
+        return self.code.decode(codes, self.mark)
 
 
 class _Budget:
@@ -129,114 +178,48 @@ class _Budget:
             return fits
 
 
-def survey(files: Sequence[TableFile], task: Task, blocksize: int) -> list[Finding]:
+def survey(files: Sequence[TableFile], task: Task, blocksize: int) -> list[Piece]:
     """Look through all files, in parallel on the user's scheduler.
 
-    Raises
-    ------
-    TableError
-        For the first row of the first file that is not as it should be; if a file has no rows.
+    TableError is that of the first row of the first file that is not as it should be; or of a file
+    without rows.
     """
     local = current_client() is None and dask.config.get("scheduler", None) != "processes"
-    look = partial(_look, task, _Budget(KEPT) if local else None)
-    lengths = text_lengths([file.file for file in files], _length)
+    look = partial(task.look, _Budget(KEPT).take if local else None)
+    lengths = text_lengths([file.file for file in files], told_table)
     spans = [file.spans(n, blocksize) for file, n in zip(files, lengths, strict=True)]
     groups = look_through(files, spans, look, TableError)
     for file, group in zip(files, groups, strict=True):
-        if all(found.piece.kept for found in group):
+        if all(piece.kept for piece in group):
             file.file.release()
-    return [found for group in groups for found in group]
+    return [piece for group in groups for piece in group]
 
 
-def _length(file: DataFile) -> int:
-    with told_table(file.name):
-        return file.length()
-
-
-def _look(task: Task, budget: _Budget | None, file: TableFile, span: Any) -> Finding | None:
-    """Look through a part of a file."""
-    where, table = file.look(span, *task.wanted(file))
-    if not table.num_rows:
-        return None
-    piece = Piece(file, where, table.num_rows)
-    try:
-        found = _look_at(piece, table, task)
-    except CellError as error:
-        raise file.error(where, error) from None
-    if budget is not None and budget.take(table.nbytes):
-        piece.kept.append(table)
-    return found
-
-
-def _look_at(piece: Piece, table: pa.Table, task: Task) -> Finding:
-    """Note what some rows hold."""
-    encoder, errors = task.encoder, []
-    labels = Facts(gap=0)
-    facts: list[Facts] = []
-    unknown: dict[str, int] = {}
-    if task.target in table.column_names:
-        try:
-            labels = _look_at_labels(table, task)
-        except CellError as error:
-            errors.append(error)
-    try:
-        rows = table.select(task.features)
-        if task.fitted:
-            unknown = encoder.check_rows(rows)
-        else:
-            facts = encoder.facts_of(rows)
-    except CellError as error:
-        errors.append(error)
-    if errors:
-        raise min(errors, key=lambda error: error.row)
-    return Finding(piece, facts, labels, unknown)
-
-
-def _look_at_labels(table: pa.Table, task: Task) -> Facts:
-    assert task.target is not None, "there is a label column"
-    column = whole(table.column(task.target))
-    if task.code is not None:
-        words = task.code.words
-        codes, missing = codes_of(column, words, task.encoder.null_values)
-        if (strange := (codes < 0) & ~missing).any():
-            row = int(strange.argmax())
-            shown = ", ".join(words[:8]) + (", ..." if len(words) > 8 else "")
-            reason = f"the label is {str(column[row])!r}, which is not one of {shown}"
-            raise CellError(row, task.target, reason)
-    return task.encoder.facts_of_words(column, task.target)
-
-
-def settled(findings: list[Finding], task: Task) -> list[Facts]:
+def settled(pieces: list[Piece], task: Task) -> list[Facts]:
     """Put the facts of all pieces together.
 
     A column of a csv file may look like numbers in some pieces, and be words in others: there its
     words are read again, as they are written.
     """
     numbers = range(len(task.features))
-    kinds = [{found.facts[i].kind for found in findings} - {None} for i in numbers]
+    kinds = [{piece.facts[i].kind for piece in pieces} - {None} for i in numbers]
     mixed = [i for i in numbers if len(kinds[i]) > 1]
     if mixed:
         names = [task.features[i] for i in mixed]
-        shared = dask.delayed(task, traverse=False)
-        calls = [(_read_words, found.piece, names, shared) for found in findings]
-        for found, facts in zip(findings, attempt_all(calls), strict=True):
-            found.piece.kept.clear()
+        shared = dask.delayed(task.facts_of_words, traverse=False)
+        calls = [(shared, piece.unread(), names) for piece in pieces]
+        for piece, facts in zip(pieces, attempt_all(calls), strict=True):
+            piece.kept.clear()
             for i, fact in zip(mixed, facts, strict=True):
-                found.facts[i] = fact
-    return [agreed([found.facts[i] for found in findings]) for i in numbers]
+                piece.facts[i] = fact
+    return [agreed([piece.facts[i] for piece in pieces]) for i in numbers]
 
 
-def _read_words(piece: Piece, names: list[str], task: Task) -> list[Facts]:
-    types = dict.fromkeys(names, WORDS)
-    table = piece.file.read(piece.span, names, types, task.encoder.max_categories)
-    return [task.encoder.facts_of_words(whole(table.column(name)), name) for name in names]
-
-
-def locate_words(error: MixedColumnError, findings: list[Finding]) -> TableError:
+def locate_words(error: MixedColumnError, pieces: list[Piece]) -> TableError:
     """Return the error of a column of numbers and words with the first row that has a word."""
-    types = {error.column: WORDS}
-    for piece in (found.piece for found in findings):
-        row = error.first_row(piece.file.read(piece.span, [error.column], types, 0))
+    wanted = Wanted([error.column], {error.column: WORDS}, 0)
+    for piece in pieces:
+        row = error.first_row(piece.file.read(piece.span, wanted))
         if row is not None:
-            return piece.file.error(piece.span, CellError(row, error.column, error.reason))
-    return TableError(findings[0].piece.file.name, str(error))
+            return piece.error(CellError(row, error.column, error.reason))
+    return TableError(pieces[0].file.name, str(error))

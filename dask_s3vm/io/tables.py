@@ -1,36 +1,25 @@
 """Tables of mixed columns as dask arrays of sparse blocks, and the encoder that made them."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial, wraps
 from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
-import pyarrow as pa
-from dask.base import tokenize
 from dask.utils import parse_bytes
 
-from dask_s3vm.engine.containers import as_block
-from dask_s3vm.features.table_columns import (
-    CellError,
-    MixedColumnError,
-    codes_of,
-    warn_of_unknown,
-    whole,
-)
+from dask_s3vm.features.table_columns import CellError, MixedColumnError, warn_of_unknown
 from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.features.table_facts import Facts, agreed
 from dask_s3vm.features.table_labels import LabelCode, label_code
-from dask_s3vm.io.blocks import empty_block, lazy_pair
+from dask_s3vm.io.blocks import check_options, empty_block, lazy_pair
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import UrlPath
-from dask_s3vm.io.table_files import TableFile
 from dask_s3vm.io.table_open import open_tables
-from dask_s3vm.io.table_survey import Finding, Piece, Task, locate_words, settled, survey
+from dask_s3vm.io.table_survey import Piece, Task, locate_words, settled, survey
 
-__all__ = ["read_table", "read_table_data", "without_encoder"]
+__all__ = ["read_table"]
 
 
 def read_table(
@@ -137,7 +126,10 @@ n_text_features, max_categories, dtype
     FileNotFoundError
         If a file does not exist.
     """
-    size = _check(blocksize, block)
+    check_options(block=block)
+    size = parse_bytes(blocksize)
+    if not 0 < size <= 2**30:
+        raise ValueError(f"blocksize is {blocksize!r}, wanted at least a byte and at most 1 GiB")
     fitted = encoder is not None
     new = TableEncoder(
         categorical=categorical,
@@ -169,62 +161,60 @@ n_text_features, max_categories, dtype
         encoder=encoder if fitted else None,
         null_values=encoder.null_values,
     )
-    features = _features(files[0], target, drop, encoder if fitted else None)
-    if not fitted:
+    if fitted:
+        features = encoder.feature_names_in_.tolist()
+    else:
+        features = [name for name in files[0].names if name != target and name not in drop]
         encoder.check_named(features)
     code = _given_code(encoder, target, positive, classes)
-    task = Task(encoder, tuple(features), target, code, fitted)
-    findings = survey(files, task, size)
+    task = Task(encoder, tuple(features), fitted, block, target, code)
+    pieces = survey(files, task, size)
     if fitted:
-        _warn_of_unknown(findings)
+        warn_of_unknown(dict(sum((Counter(piece.unknown) for piece in pieces), Counter())))
     else:
-        _fit(findings, task, known or {})
+        _fit(pieces, task, known or {})
         encoder.reading_ = reading
     if target is not None and code is None:
-        code = _found_code(findings, target, positive, encoder.max_categories)
+        code = _found_code(pieces, target, positive, encoder.max_categories)
     if not fitted:
         encoder.label_ = code
-    mark = None if code is None else _mark(code, findings, unlabeled)
-    pieces = [found.piece for found in findings]
-    return *_build(pieces, replace(task, code=code, mark=mark), block), encoder
-
-
-def without_encoder(reader: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
-    """Return a reader that gives X and y only; the encoder has to be asked for by the reader."""
-
-    @wraps(reader)
-    def read(urlpath: UrlPath, **options: Any) -> tuple[Any, Any]:
-        X, y, _ = reader(urlpath, **options)
-        return X, y
-
-    return read
-
-
-read_table_data = without_encoder(read_table)
-
-
-# What is asked for ----------------------------------------------------------------------------
-
-
-def _check(blocksize: Any, block: Any) -> int:
-    if block not in ("gcxs", "scipy"):
-        raise ValueError(f"block is {block!r}, wanted 'gcxs' or 'scipy'")
-    size = parse_bytes(blocksize)
-    if not 0 < size <= 2**30:
-        raise ValueError(f"blocksize is {blocksize!r}, wanted at least a byte and at most 1 GiB")
-    return size
+    mark = None if code is None else _mark(code, pieces, unlabeled)
+    task = replace(task, code=code, mark=mark)
+    state = {name: value for name, value in vars(encoder).items() if name != "reading_"}
+    content = (task.features, state, code, mark, block)
+    unread = [piece.unread() for piece in pieces]
+    x_meta = empty_block(np.dtype(encoder.dtype), block)
+    y_meta = None if code is None else np.empty(0, dtype=code.dtype(mark))
+    width = encoder.n_features_out_
+    return *lazy_pair("table", unread, Task.read, task, content, width, x_meta, y_meta), encoder
 
 
 def _refuse_options(given: TableEncoder, drop: Any, known: Any) -> None:
     """With an encoder, options that it was fitted with would have no effect."""
-    left = given.get_params()
-    for name in ("dtype", "block"):
-        del left[name]
-    usual = TableEncoder().get_params()
-    wrong = [name for name, value in left.items() if value != usual[name] and value != []]
+    usual = TableEncoder(dtype=given.dtype, block=given.block).get_params()
+    options = given.get_params().items()
+    wrong = [name for name, value in options if value != usual[name] and value != []]
     wrong += ["drop"] * (len(drop) > 0) + ["known"] * (known is not None)
     if wrong:
         raise ValueError(f"options {wrong} have no effect if an encoder is given")
+
+
+def _fit(pieces: list[Piece], task: Task, known: Mapping[str, Sequence[str]]) -> None:
+    """Fit the encoder to what the pieces hold."""
+    facts = settled(pieces, task)
+    for i, name in enumerate(task.features):
+        if name in known:
+            words = tuple({*(facts[i].words or ()), *known[name]})
+            facts[i] = Facts("category", words=words, gap=facts[i].gap)
+    try:
+        task.encoder.settle(task.features, facts)
+    except MixedColumnError as error:
+        raise locate_words(error, pieces) from None
+    except ValueError as error:
+        raise TableError(pieces[0].file.name, str(error)) from None
+
+
+# Labels ---------------------------------------------------------------------------------------
 
 
 def _words(names: str | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -241,43 +231,16 @@ def _given_code(
         if positive is not None or classes is not None:
             raise ValueError("positive or classes is given, but there is no label column")
         return None
-    code = getattr(encoder, "label_", None)
+    code: LabelCode | None = getattr(encoder, "label_", None)
     if positive is None and classes is None:
         return code
-    if classes is not None:
-        return label_code(target, tuple(map(str, classes)), _words(positive))
-    return None if code is None else label_code(target, code.words, _words(positive))
+    words = _words(classes) if code is None or classes is not None else code.words
+    return None if words is None else label_code(target, words, _words(positive))
 
 
-def _features(
-    file: TableFile, target: str | None, drop: Sequence[str], encoder: TableEncoder | None
-) -> list[str]:
-    if encoder is not None:
-        return encoder.feature_names_in_.tolist()
-    return [name for name in file.names if name != target and name not in drop]
-
-
-# What was found -------------------------------------------------------------------------------
-
-
-def _fit(findings: list[Finding], task: Task, known: Mapping[str, Sequence[str]]) -> None:
-    """Fit the encoder to what the pieces hold."""
-    facts = settled(findings, task)
-    for i, name in enumerate(task.features):
-        if name in known:
-            words = tuple({*(facts[i].words or ()), *known[name]})
-            facts[i] = Facts("category", words=words, gap=facts[i].gap)
-    try:
-        task.encoder.settle(task.features, facts)
-    except MixedColumnError as error:
-        raise locate_words(error, findings) from None
-    except ValueError as error:
-        raise TableError(findings[0].piece.file.name, str(error)) from None
-
-
-def _found_code(findings: list[Finding], target: str, positive: Any, most: int) -> LabelCode:
-    words = agreed([found.labels for found in findings]).words
-    first = findings[0].piece.file.name
+def _found_code(pieces: list[Piece], target: str, positive: Any, most: int) -> LabelCode:
+    words = agreed([piece.labels for piece in pieces]).words
+    first = pieces[0].file.name
     if words is None or len(words) > most:
         raise TableError(first, f"label column {target!r} has more than {most} labels")
     if not words:
@@ -285,71 +248,17 @@ def _found_code(findings: list[Finding], target: str, positive: Any, most: int) 
     return label_code(target, words, _words(positive))
 
 
-def _mark(code: LabelCode, findings: list[Finding], unlabeled: Any) -> Any:
+def _mark(code: LabelCode, pieces: list[Piece], unlabeled: Any) -> Any:
     """Return the mark of rows without label; refuse one that is a class, beside one more at most.
 
     Rows without label would get that class. Beside two classes and more, the mark is itself,
     written out.
     """
-    gap = next((found for found in findings if found.labels.gap is not None), None)
+    gap = next((piece for piece in pieces if piece.labels.gap is not None), None)
     mark = code.mark(unlabeled, gap is not None)
     classes = code.classes().tolist()
     if gap is None or code.positive is not None or mark not in classes or len(classes) > 2:
         return mark
     reason = f"the label is missing, but the mark of unlabeled rows, {unlabeled!r}, is a class"
     assert gap.labels.gap is not None, "that is how it was found"
-    raise gap.piece.file.error(gap.piece.span, CellError(gap.labels.gap, code.name, reason))
-
-
-def _warn_of_unknown(findings: list[Finding]) -> None:
-    unknown: dict[str, int] = {}
-    for found in findings:
-        for name, count in found.unknown.items():
-            unknown[name] = unknown.get(name, 0) + count
-    warn_of_unknown(unknown)
-
-
-# The second pass ------------------------------------------------------------------------------
-
-
-def _build(pieces: list[Piece], task: Task, block: str) -> tuple[da.Array, da.Array | None]:
-    """Build the lazy arrays. X and y share one task per block, which reads its rows once."""
-    encoder = task.encoder
-    state = {name: value for name, value in vars(encoder).items() if name != "reading_"}
-    described = [(p.file.name, p.file.file.version, p.span, p.rows) for p in pieces]
-    token = tokenize(described, task.features, state, task.code, task.mark, block)
-    name, shared = f"table-{token}", (f"task-{token}", 0)
-    counts = Counter(piece.file.name for piece in pieces)
-    reading: dict[Any, Any] = {shared: task}
-    for i, piece in enumerate(pieces):
-        reading[(name, i)] = (partial(_read, piece, counts[piece.file.name], block), shared)
-    x_meta = empty_block(np.dtype(encoder.dtype), block)
-    y_meta = None if task.code is None else np.empty(0, dtype=task.code.dtype(task.mark))
-    rows = [piece.rows for piece in pieces]
-    return lazy_pair(name, reading, rows, encoder.n_features_out_, x_meta, y_meta)
-
-
-def _read(piece: Piece, pieces: int, block: str, task: Task) -> tuple[Any, Any]:
-    """Read one of so many pieces of a file."""
-    file = piece.file
-    try:
-        kept, wanted = piece.kept, task.wanted(file)
-        table = kept[0] if kept else file.read(piece.span, *wanted, pieces)
-        if table.num_rows != piece.rows:
-            raise ValueError(f"{table.num_rows} rows, expected {piece.rows}")
-        rows, _ = task.encoder.encode(table.select(task.features))
-        return as_block(rows, block), _labels(table, task)
-    except ValueError as error:
-        raise TableError(file.name, f"has changed since it was surveyed: {error}") from error
-
-
-def _labels(table: pa.Table, task: Task) -> np.ndarray | None:
-    code = task.code
-    if code is None:
-        return None
-    if code.name not in table.column_names:
-        codes = np.full(table.num_rows, -1, dtype=np.int32)
-    else:
-        column = whole(table.column(code.name))
-        codes, _ = codes_of(column, code.words, task.encoder.null_values)
-    return code.decode(codes, task.mark)
+    raise gap.error(CellError(gap.labels.gap, code.name, reason))

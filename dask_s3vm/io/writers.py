@@ -4,19 +4,18 @@ import bz2
 import gzip
 import lzma
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dask_s3vm.engine.blocks import frozen
-from dask_s3vm.io.arrow import make_schema
-from dask_s3vm.io.checksum import CHECKED, Summing, write_arrays
+from dask_s3vm.io.archive import write_arrays
+from dask_s3vm.io.batches import write_ipc
 from dask_s3vm.io.store import replacing
-from dask_s3vm.io.writing import Kind, RowFormat
-from dask_s3vm.numerics.compiler import kernel
+from dask_s3vm.io.writing import Block, Kind, RowFormat
 
 __all__ = ["ArrowFormat", "NpyFormat", "NpzFormat", "ParquetFormat", "SvmlightFormat"]
 
@@ -37,16 +36,8 @@ class SvmlightFormat(RowFormat):
     """svmlight (libsvm) text: every number is the shortest that reads back as the same float64.
 
     Columns at the end that are empty in all rows leave no trace in the text. ``.gz``, ``.bz2`` or
-    ``.xz`` at the end of the name compresses, block by block.
-
-    Parameters
-    ----------
-    name : str
-        Name of the target.
-    zero_based : bool
-        Whether columns count from 0.
-    unlabeled : number, optional
-        What to write as label of every row if y is None.
+    ``.xz`` at the end of the name compresses, block by block. Options: `zero_based`, whether
+    columns count from 0; `unlabeled`, what to write as label of every row if y is None.
     """
 
     typed = False
@@ -92,72 +83,39 @@ def svmlight_text(rows: Any, labels: np.ndarray, first_column: int) -> list[byte
     """
     pieces = []
     for low, high in pairwise(_cuts(rows.indptr, _TEXT_ENTRIES)):
-        own = slice(rows.indptr[low], rows.indptr[high])
-        marks, mark_edges = _number_texts(labels[low:high])
-        values, value_edges = _number_texts(rows.data[own].astype(np.float64, copy=False))
-        # for each entry a blank, the digits of its column and a colon; for each row a line end
-        width = len(str(rows.shape[1])) + 2
-        size = len(marks) + len(values) + width * (len(value_edges) - 1) + high - low
-        text = np.empty(size, dtype=np.uint8)
-        indptr, indices = frozen(rows.indptr[low : high + 1]), frozen(rows.indices[own])
-        stop = _join(indptr, indices, first_column, marks, mark_edges, values, value_edges, text)
-        pieces.append(text[:stop].tobytes())
+        first, last = rows.indptr[low], rows.indptr[high]
+        marks = pa.array(labels[low:high]).cast(pa.string())
+        columns = pa.array(rows.indices[first:last].astype(np.int64) + first_column)
+        values = pa.array(rows.data[first:last].astype(np.float64, copy=False))
+        pairs = pc.binary_join_element_wise(
+            columns.cast(pa.string()), values.cast(pa.string()), ":"
+        )
+        offsets = pa.array((rows.indptr[low : high + 1] - first).astype(np.int32))
+        entries = pc.binary_join(pa.ListArray.from_arrays(offsets, pairs), " ")
+        filled = pc.binary_join_element_wise(marks, entries, " ")
+        lines = pc.if_else(pc.equal(pc.binary_length(entries), 0), marks, filled)
+        whole = pa.ListArray.from_arrays(pa.array([0, high - low], pa.int32()), lines)
+        pieces.append(
+            pc.binary_join(whole, "\n")[0].as_buffer().to_pybytes() + b"\n" * (high > low)
+        )
     return pieces
 
 
-def _number_texts(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the texts of numbers one after the other, and their edges."""
-    if not len(numbers):
-        return frozen(np.empty(0, np.uint8)), frozen(np.zeros(1, np.int32))
-    _, edges, text = pa.array(numbers).cast(pa.string()).buffers()
-    edges = np.frombuffer(edges, np.int32)[: len(numbers) + 1]
-    return np.frombuffer(text, np.uint8)[: edges[-1]], edges
-
-
-@kernel
-def _join(
-    indptr: Any,
-    indices: Any,
-    first_column: int,
-    marks: Any,
-    mark_edges: Any,
-    values: Any,
-    value_edges: Any,
-    text: Any,
-) -> int:
-    """Write lines, ``mark column:value column:value ...``; return where the text ends."""
-    pos, first = 0, indptr[0]
-    for row in range(indptr.size - 1):
-        pos = _copy(marks, mark_edges[row], mark_edges[row + 1], text, pos)
-        for entry in range(indptr[row] - first, indptr[row + 1] - first):
-            text[pos] = 32  # a blank
-            pos = _write_whole(np.int64(indices[entry]) + first_column, text, pos + 1)
-            text[pos] = 58  # a colon
-            pos = _copy(values, value_edges[entry], value_edges[entry + 1], text, pos + 1)
-        text[pos] = 10  # a line end
-        pos += 1
-    return pos
-
-
-@kernel
-def _copy(source: Any, low: int, high: int, text: Any, pos: int) -> int:
-    """Copy bytes to a place; return where they end there."""
-    for at in range(low, high):
-        text[pos] = source[at]
-        pos += 1
-    return pos
-
-
-@kernel
-def _write_whole(number: int, text: Any, pos: int) -> int:
-    """Write a number that is not negative; return where it ends."""
-    digits, power = 1, 10
-    while number >= power:
-        digits, power = digits + 1, power * 10
-    for at in range(pos + digits - 1, pos - 1, -1):
-        text[at] = 48 + number % 10
-        number //= 10
-    return pos + digits
+def _schema(kind: Kind) -> Any:
+    """Return the schema of rows; sparse rows of bool have no column of values."""
+    item = pa.field("item", pa.from_numpy_dtype(kind.values), nullable=False)
+    if kind.dense:
+        fields = [pa.field("row", pa.list_(item, kind.n_features), nullable=False)]
+    else:
+        columns = pa.field("item", pa.uint32(), nullable=False)
+        fields = [pa.field("indices", pa.list_(columns), nullable=False)]
+        if kind.values is None or kind.values.kind != "b":
+            fields.append(pa.field("values", pa.list_(item), nullable=False))
+    if kind.labels is not None:
+        text = kind.labels.kind in "UO"
+        label = pa.string() if text else pa.from_numpy_dtype(kind.labels)
+        fields.insert(0, pa.field("label", label, nullable=False))
+    return pa.schema(fields, metadata={"n_features": str(kind.n_features)})
 
 
 class ArrowFormat(RowFormat):
@@ -169,57 +127,33 @@ class ArrowFormat(RowFormat):
     ending = ".arrow"
     without_ones = True
 
-    def encode(self, rows: Any, labels: np.ndarray | None, kind: Kind) -> list[Any]:
-        """Return record batches that share the memory of the rows."""
-        schema = make_schema(kind.n_features, kind.values, kind.labels, kind.dense)
-        sizes = (
-            np.arange(len(rows) + 1) * (rows.itemsize * rows.shape[1])
-            if kind.dense
-            else rows.indptr.astype(np.int64) * (4 + rows.data.itemsize)
-        )
-        return [
-            _batch(schema, rows[low:high], None if labels is None else labels[low:high])
-            for low, high in pairwise(_cuts(sizes, _BATCH_BYTES))
-        ]
-
     @contextmanager
-    def open(self, url: str, kind: Kind) -> Iterator[Callable[[list[Any]], None]]:
-        """Write record batches one after the other."""
-        schema = make_schema(kind.n_features, kind.values, kind.labels, kind.dense)
+    def open(self, url: str, kind: Kind) -> Iterator[Callable[[Block], None]]:
+        """Write blocks as record batches."""
+        schema = _schema(kind)
         with replacing(url) as stream, self._writing(stream, schema) as write:
 
-            def add(batches: list[Any]) -> None:
-                for batch in batches:
-                    columns = [_column(batch, field) for field in schema]
-                    write(pa.RecordBatch.from_arrays(columns, schema=schema))
+            def add(block: Block) -> None:
+                rows, labels = block
+                if kind.dense:
+                    sizes = np.arange(len(rows) + 1) * (rows.itemsize * rows.shape[1])
+                else:
+                    sizes = rows.indptr.astype(np.int64) * (4 + rows.data.itemsize)
+                for low, high in pairwise(_cuts(sizes, _BATCH_BYTES)):
+                    own = None if labels is None else labels[low:high]
+                    write(_batch(schema, rows[low:high], own))
 
             yield add
 
-    @contextmanager
-    def _writing(self, stream: Any, schema: Any) -> Iterator[Callable[[Any], None]]:
+    def _writing(self, stream: Any, schema: Any) -> AbstractContextManager[Callable[[Any], None]]:
         """Have a function that writes a record batch; each gets a checksum."""
-        summing = Summing(stream)
-        told = schema.with_metadata({**schema.metadata, CHECKED: b"crc32"})
-        with pa.ipc.new_file(summing, told) as writer:
-
-            def write(batch: Any) -> None:
-                writer.write_batch(batch)
-                summing.mark()
-
-            yield write
-            summing.hold()
-        summing.add_table()
+        return write_ipc(stream, schema)
 
 
 class ParquetFormat(ArrowFormat):
     """Parquet: every record batch is a row group. Files of a folder are compressed in parallel.
 
-    Parameters
-    ----------
-    name : str
-        Name of the target.
-    compression : str
-        A method that Parquet knows, such as "zstd", "snappy" or "none".
+    Option `compression`: a method that Parquet knows, such as "zstd", "snappy" or "none".
     """
 
     ending = ".parquet"
@@ -256,32 +190,37 @@ class NpzFormat(RowFormat):
 
     ending = ".npz"
 
-    def encode(self, rows: Any, labels: np.ndarray | None, kind: Kind) -> dict[str, np.ndarray]:
-        """Return the arrays of a block; in place of offsets the numbers of entries."""
-        found = {} if labels is None else {"y": labels}
-        if kind.dense:
-            return {"X": rows, **found}
-        wide = kind.n_features > np.iinfo(np.int32).max
-        indices = rows.indices.astype(np.int64 if wide else np.int32, copy=False)
-        lengths = np.diff(rows.indptr).astype(np.int64)
-        return {"data": rows.data, "indices": indices, "indptr": lengths, **found}
-
     @contextmanager
-    def open(self, url: str, kind: Kind) -> Iterator[Callable[[dict[str, np.ndarray]], None]]:
-        """Collect the arrays of all blocks, and make an archive of them."""
-        blocks: list[dict[str, np.ndarray]] = []
+    def open(self, url: str, kind: Kind) -> Iterator[Callable[[Block], None]]:
+        """Collect all blocks, and make an archive of them."""
+        blocks: list[Block] = []
         with replacing(url) as stream:
             yield blocks.append
-            arrays = {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
+            rows = [block for block, _ in blocks]
+            if kind.dense:
+                arrays = {"X": np.concatenate(rows)}
+            else:
+                lengths = [np.diff(block.indptr) for block in rows]
+                offsets = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int64)
+                arrays = {
+                    "data": np.concatenate([block.data for block in rows]),
+                    "indices": _index(np.concatenate([r.indices for r in rows]), kind.n_features),
+                    "indptr": _index(offsets, offsets[-1]),
+                }
+            if kind.labels is not None:
+                arrays["y"] = np.concatenate([labels for _, labels in blocks])
             if not kind.dense:
-                arrays["shape"] = np.array([len(arrays["indptr"]), kind.n_features])
-                offsets = np.concatenate([[0], np.cumsum(arrays["indptr"])])
-                narrow = offsets[-1] <= np.iinfo(np.int32).max
-                arrays["indptr"] = offsets.astype(np.int32 if narrow else np.int64)
+                arrays["shape"] = np.array([len(offsets) - 1, kind.n_features])
             write_arrays(stream, arrays)
 
 
-class NpyFormat(NpzFormat):
+def _index(numbers: np.ndarray, largest: int) -> np.ndarray:
+    """Return column numbers or offsets in the narrower type that holds the largest one."""
+    wide = largest > np.iinfo(np.int32).max
+    return numbers.astype(np.int64 if wide else np.int32, copy=False)
+
+
+class NpyFormat(RowFormat):
     """One dense ``.npy`` matrix, and labels as ``NAME.y.npy`` beside ``NAME.npy``."""
 
     ending = ".npy"
@@ -293,35 +232,34 @@ class NpyFormat(NpzFormat):
             raise ValueError("npy is one file of rows and one of labels; for a folder take npz")
 
     @contextmanager
-    def open(self, url: str, kind: Kind) -> Iterator[Callable[[dict[str, np.ndarray]], None]]:
+    def open(self, url: str, kind: Kind) -> Iterator[Callable[[Block], None]]:
         """Append blocks to both files; headers are written again when the lengths are known."""
-        types = {"X": kind.values, "y": kind.labels}
-        lengths = dict.fromkeys(types, 0)
-        streams: dict[str, Any] = {}
+        parts: list[tuple[str, Any, tuple[int, ...]]]
+        parts = [(url, kind.values, (kind.n_features,))]
+        if kind.labels is not None:
+            parts.append((url.rpartition(".")[0] + ".y.npy", kind.labels, ()))
+        rows = 0
         # Left in the other order, labels first: rows without them could be taken for complete.
         with ExitStack() as stack:
+            streams = [stack.enter_context(replacing(own)) for own, *_ in parts]
 
-            def head(name: str, tail: tuple[int, ...]) -> None:
-                descr = np.lib.format.dtype_to_descr(types[name])  # type: ignore[arg-type]
-                shape = (lengths[name], *tail)
-                streams[name].seek(0)
-                # numpy leaves room for more digits
-                np.lib.format.write_array_header_1_0(
-                    streams[name], {"descr": descr, "fortran_order": False, "shape": shape}
-                )
+            def write_heads() -> None:
+                for stream, (_, dtype, tail) in zip(streams, parts, strict=True):
+                    descr = np.lib.format.dtype_to_descr(dtype)
+                    head = {"descr": descr, "fortran_order": False, "shape": (rows, *tail)}
+                    stream.seek(0)
+                    # numpy leaves room for more digits
+                    np.lib.format.write_array_header_1_0(stream, head)
 
-            def add(arrays: dict[str, np.ndarray]) -> None:
-                for name, array in arrays.items():
-                    if name not in streams:
-                        own = url if name == "X" else url.rpartition(".")[0] + ".y.npy"
-                        streams[name] = stack.enter_context(replacing(own))
-                        head(name, array.shape[1:])
-                    lengths[name] += len(array)
-                    streams[name].write(array.astype(types[name]).tobytes())
+            def add(block: Block) -> None:
+                nonlocal rows
+                rows += len(block[0])
+                for stream, (_, dtype, _), array in zip(streams, parts, block, strict=False):
+                    stream.write(np.asarray(array, dtype=dtype).tobytes())
 
+            write_heads()
             yield add
-            for name in streams:
-                head(name, (kind.n_features,) if name == "X" else ())
+            write_heads()
 
 
 def _cuts(sizes: np.ndarray, most: int) -> list[int]:
@@ -333,27 +271,21 @@ def _cuts(sizes: np.ndarray, most: int) -> list[int]:
     return edges if n else [0, 0]
 
 
-def _column(batch: Any, field: Any) -> Any:
-    """Return a column of a batch in the type of its file; values that were left out are 1."""
-    if field.name in batch.schema.names:
-        return batch.column(field.name).cast(field.type)
-    indices = batch.column("indices")
-    values = pa.array(np.ones(len(indices.values), dtype=field.type.value_type.to_pandas_dtype()))
-    return pa.ListArray.from_arrays(indices.offsets, values, type=field.type)
-
-
 def _batch(schema: Any, rows: Any, labels: np.ndarray | None) -> Any:
+    """Return rows in the types of a file; values that all are 1 may have no column."""
     columns: list[Any] = []
-    if labels is not None:
-        given = labels.tolist() if labels.dtype.kind == "U" else labels
-        columns.append(pa.array(given, type=schema.field("label").type))
-    if isinstance(rows, np.ndarray):
-        flat = pa.array(np.ascontiguousarray(rows).ravel())
-        columns.append(pa.FixedSizeListArray.from_arrays(flat, type=schema.field("row").type))
-    else:
-        offsets = pa.array(rows.indptr.astype(np.int32))
-        lists = {"indices": rows.indices.astype(np.uint32), "values": rows.data}
-        for name in schema.names[len(columns) :]:
-            kind, numbers = schema.field(name).type, pa.array(lists[name])
-            columns.append(pa.ListArray.from_arrays(offsets, numbers, type=kind))
+    for field in schema:
+        if field.name == "label":
+            assert labels is not None, "the schema has them"
+            given = labels.tolist() if labels.dtype.kind == "U" else labels
+            columns.append(pa.array(given, type=field.type))
+            continue
+        dtype = field.type.value_type.to_pandas_dtype()
+        if field.name == "row":
+            flat = pa.array(np.ascontiguousarray(rows.astype(dtype, copy=False)).ravel())
+            columns.append(pa.FixedSizeListArray.from_arrays(flat, type=field.type))
+        else:
+            numbers = rows.indices if field.name == "indices" else rows.data
+            lists = pa.array(rows.indptr.astype(np.int32)), pa.array(numbers.astype(dtype))
+            columns.append(pa.ListArray.from_arrays(*lists, type=field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -9,6 +9,7 @@ bytes travel there: on a cluster, large data should go to a folder.
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any
 
@@ -19,15 +20,19 @@ import scipy.sparse as sp
 
 from dask_s3vm import _config, interrupts
 from dask_s3vm.engine import containers
+from dask_s3vm.engine.blocks import narrowed
 from dask_s3vm.engine.computing import compute_all, current_client
+from dask_s3vm.engine.ingest import aligned_column
 from dask_s3vm.io import store
 from dask_s3vm.numerics.ones import is_ones, without_ones
 
-__all__ = ["Kind", "Progress", "RowFormat", "plain_rows", "write_rows"]
+__all__ = ["Block", "Kind", "Progress", "RowFormat", "plain_rows", "write_rows"]
 
 #: Called with a line of text, and blocks done and blocks in all.
 Progress = Callable[[str, int, int], None]
 
+#: Rows of a block, and their labels if there are any.
+Block = tuple[Any, np.ndarray | None]
 #: Rows in memory are cut into blocks of about this size.
 _BLOCK_BYTES = 32 << 20
 #: Most blocks that are encoded before the first of them is written.
@@ -36,17 +41,7 @@ _MOST_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Kind:
-    """What all blocks have in common.
-
-    Attributes
-    ----------
-    n_features : int
-        Number of columns.
-    dense : bool
-        Whether all columns of a row are stored.
-    values, labels : dtype or None
-        Types as stored; None: not known yet, or no labels.
-    """
+    """What all blocks have in common; types that are None are not known yet, or not there."""
 
     n_features: int
     dense: bool
@@ -93,8 +88,8 @@ class RowFormat:
         """Refuse what the format cannot hold, before anything is written."""
 
     def encode(self, rows: Any, labels: np.ndarray | None, kind: Kind) -> Any:
-        """Return a block in the form that is written."""
-        raise NotImplementedError
+        """Return a block in the form that is written; by default as it is."""
+        return rows, labels
 
     def open(self, url: str, kind: Kind) -> AbstractContextManager[Callable[[Any], Any]]:
         """Open a file, and give a function that writes one encoded block after another."""
@@ -122,11 +117,16 @@ def write_rows(
     kind = Kind(int(X.shape[1]), dense, None if form.typed else np.dtype(np.float64))
     form.check(y is not None, is_folder)
     store.check_writable(url + ".tmp" if is_folder else url)
-    run = _Run(form, blocks, progress, local=not isinstance(X, da.Array))
+    run = partial(_in_order, progress=progress, local=not isinstance(X, da.Array))
     if is_folder:
-        run.write_folder(url, kind)
-    else:
-        run.write_file(url, kind)
+        _write_folder(url, form, kind, blocks, run)
+        return
+    while True:  # begin again if a later block needs wider types than the first
+        try:
+            _write_file(url, form, kind, run([(_encode, form, kind, *b) for b in blocks]))
+            return
+        except _OtherKindError as found:
+            kind = found.kind
 
 
 class _OtherKindError(Exception):
@@ -137,95 +137,64 @@ class _OtherKindError(Exception):
         self.kind = kind
 
 
-class _Run:
-    """One call of `write_rows`."""
-
-    def __init__(
-        self, form: RowFormat, blocks: list[Any], progress: Progress | None, local: bool
-    ) -> None:
-        self._form = form
-        self._blocks = blocks
-        self._say = progress or (lambda line, done, total: None)
-        self._local = local
-
-    def write_file(self, url: str, kind: Kind) -> None:
-        """Write one file; begin again if a later block needs wider types than the first."""
-        while True:
-            try:
-                self._write_file(url, kind)
-                return
-            except _OtherKindError as found:
-                kind = found.kind
-
-    def _write_file(self, url: str, kind: Kind) -> None:
-        tasks = [dask.delayed(_encode, pure=False)(self._form, kind, *b) for b in self._blocks]
-        encoded = self._in_order(tasks)
-        content, own = next(encoded)
-        first = own if kind.values is None else kind.joined(own)
-        with self._form.open(url, first) as add:
+def _write_file(url: str, form: RowFormat, kind: Kind, encoded: Iterator[Any]) -> None:
+    content, own = next(encoded)
+    first = own if kind.values is None else kind.joined(own)
+    with form.open(url, first) as add:
+        add(content)
+        for content, own in encoded:
+            together = first.joined(own)
+            if form.typed and together != first:
+                raise _OtherKindError(together)
             add(content)
-            for content, own in encoded:
-                together = first.joined(own)
-                if self._form.typed and together != first:
-                    raise _OtherKindError(together)
-                add(content)
 
-    def write_folder(self, url: str, kind: Kind) -> None:
-        """Write one file per block; those of narrower types than others are written again."""
-        folder, slash, name = url.rpartition("/")
-        staged = f"{folder}{slash}.{name}.partial"
-        store.remove_folder(staged)
-        store.make_folder(staged)
-        try:
-            kinds = self._write_parts(staged, range(len(self._blocks)), kind)
-            common = kinds[0]
-            for own in kinds:
-                common = common.joined(own)
-            if self._form.typed:
-                again = [i for i, own in enumerate(kinds) if own != common]
-                self._write_parts(staged, again, common)
-            store.remove_folder(url)
-            store.rename(staged, url)
-        finally:
-            store.remove_folder(staged)
 
-    def _write_parts(self, folder: str, numbers: Any, kind: Kind) -> list[Kind]:
-        write = dask.delayed(_write_part, pure=False)
-        urls = [store.join_url(folder, f"part-{i:05d}{self._form.ending}") for i in numbers]
-        tasks = [
-            write(url, self._form, kind, *self._blocks[i])
-            for url, i in zip(urls, numbers, strict=True)
-        ]
-        kinds = list(self._in_order(tasks))
-        for url in urls:
-            if not store.exists(url):
+def _write_folder(
+    url: str, form: RowFormat, kind: Kind, blocks: list[Any], run: Callable[..., Iterator[Any]]
+) -> None:
+    """Write one file per block; those of narrower types than others are written again."""
+    folder, slash, name = url.rpartition("/")
+    staged = f"{folder}{slash}.{name}.partial"
+    urls = [store.join_url(staged, f"part-{i:05d}{form.ending}") for i in range(len(blocks))]
+    store.remove_folder(staged)
+    store.make_folder(staged)
+    try:
+        parts = list(zip(urls, blocks, strict=True))
+        kinds = list(run([(_write_part, url, form, kind, *block) for url, block in parts]))
+        common = reduce(Kind.joined, kinds)
+        narrow = [part for part, own in zip(parts, kinds, strict=True) if own != common]
+        if form.typed and narrow:
+            list(run([(_write_part, url, form, common, *block) for url, block in narrow]))
+        for part in urls:
+            if not store.exists(part):
                 raise OSError(
-                    f"a worker wrote {url}, but it is not to be seen from here: write to a file "
+                    f"a worker wrote {part}, but it is not to be seen from here: write to a file "
                     "system that the client and all workers share"
                 )
-        return kinds
-
-    def _in_order(self, tasks: list[Any]) -> Iterator[Any]:
-        """Carry out tasks, a few at a time."""
-        client = None if self._local else current_client()
-        threads = _config.available_cores() if client is None else sum(client.nthreads().values())
-        width = max(1, min(threads, _MOST_AT_ONCE))
-        done = 0
-        for low in range(0, len(tasks), width):
-            interrupts.check()
-            few = tasks[low : low + width]
-            # Rows in the memory of this process are not sent to workers.
-            results = dask.compute(*few, scheduler=_local()) if self._local else compute_all(few)
-            for result in results:
-                done += 1
-                yield result
-                self._say(f"block {done}", done, len(tasks))
+        store.remove_folder(url)
+        store.rename(staged, url)
+    finally:
+        store.remove_folder(staged)
 
 
-def _local() -> str:
-    """Return the local scheduler that the user named, or that with threads."""
+def _in_order(
+    calls: list[tuple[Any, ...]], progress: Progress | None, local: bool
+) -> Iterator[Any]:
+    """Call functions with their arguments, a few at a time; rows in memory are not sent away."""
+    client = None if local else current_client()
+    threads = _config.available_cores() if client is None else sum(client.nthreads().values())
+    width = max(1, min(threads, _MOST_AT_ONCE))
+    # the local scheduler that the user named, or that with threads
     named = dask.config.get("scheduler", None)
-    return named if named in ("sync", "synchronous", "single-threaded") else "threads"
+    scheduler = named if named in ("sync", "synchronous", "single-threaded") else "threads"
+    for low in range(0, len(calls), width):
+        interrupts.check()
+        few = [dask.delayed(call[0], pure=False)(*call[1:]) for call in calls[low : low + width]]
+        results = dask.compute(*few, scheduler=scheduler) if local else compute_all(few)
+        for done, result in enumerate(results, low + 1):
+            yield result
+            if progress is not None:
+                progress(f"block {done}", done, len(calls))
 
 
 def _encode(form: RowFormat, kind: Kind, block: Any, labels: Any) -> tuple[Any, Kind]:
@@ -260,27 +229,36 @@ def plain_rows(block: Any, kind: Kind) -> Any:
         raise TypeError(f"X has dtype {block.dtype}; wanted real numbers of up to 64 bits")
     if kind.dense:
         dense = block.toarray() if sp.issparse(block) else np.asarray(block)
-        return np.ascontiguousarray(_finite(_narrowed(dense, kind.values), "X"))
+        return np.ascontiguousarray(_as_wanted(dense, kind.values))
     csr = sp.csr_array(block)
     stored = int(csr.indptr[-1])
-    data = _finite(_narrowed(csr.data[:stored], kind.values), "X")
+    data = _as_wanted(csr.data[:stored], kind.values)
     return sp.csr_array((data, csr.indices[:stored], csr.indptr), shape=csr.shape)
 
 
-def _narrowed(values: np.ndarray, wanted: np.dtype | None) -> np.ndarray:
-    if wanted == np.float64:
-        return values.astype(np.float64, copy=False)
-    if values.dtype == np.float32:
-        return values
-    wide = values.astype(np.float64, copy=False)
-    with np.errstate(over="ignore"):
-        short = wide.astype(np.float32)
-    return short if np.array_equal(short, wide, equal_nan=True) else wide
+def _as_wanted(values: np.ndarray, wanted: np.dtype | None) -> np.ndarray:
+    """Return finite values as float64, or as float32 if that is not wanted and changes none."""
+    if values.dtype != np.float32 or wanted == np.float64:
+        values = values.astype(np.float64, copy=False)
+        values = values if wanted == np.float64 else narrowed(values)
+    return _finite(values, "X")
 
 
 def _stored_labels(labels: Any, rows: int, wanted: np.dtype | None) -> np.ndarray:
     """Return labels as they are stored: finite numbers or strings, as wide as wanted or wider."""
-    plain = _plain_labels(labels)
+    plain = np.asarray(labels)
+    if plain.dtype.kind == "O" and all(issubclass(type(label), str) for label in plain):
+        text = plain.astype(np.str_)
+        if any(a != b for a, b in zip(text, plain, strict=True)):
+            raise ValueError("y has labels that end in a NUL character")
+        plain = text
+    elif plain.dtype.kind == "O":
+        plain = np.array(plain.tolist())
+    if plain.ndim != 1 or plain.dtype.kind not in "biufU":
+        raise TypeError(
+            f"y is of shape {plain.shape} and type {plain.dtype}; wanted one number or string "
+            "per row"
+        )
     if len(plain) != rows:
         raise ValueError(f"y does not fit X: {rows} rows in a block, and {len(plain)} labels")
     if plain.dtype.kind == "f":
@@ -290,26 +268,6 @@ def _stored_labels(labels: Any, rows: int, wanted: np.dtype | None) -> np.ndarra
     if wanted is not None and (wanted.kind == "U") == (plain.dtype.kind == "U"):
         return plain.astype(np.result_type(wanted, plain.dtype), copy=False)
     return plain
-
-
-def _plain_labels(labels: Any) -> np.ndarray:
-    """Return labels as an array of numbers or of strings; objects become one or the other."""
-    labels = np.asarray(labels)
-    if labels.dtype.kind == "O":
-        kinds = {type(label) for label in labels}
-        if not all(issubclass(kind, str) for kind in kinds):
-            labels = np.array(labels.tolist())
-        else:
-            text = labels.astype(np.str_)
-            if any(a != b for a, b in zip(text, labels, strict=True)):
-                raise ValueError("y has labels that end in a NUL character")
-            labels = text
-    if labels.ndim != 1 or labels.dtype.kind not in "biufU":
-        raise TypeError(
-            f"y is of shape {labels.shape} and type {labels.dtype}; wanted one number or string "
-            "per row"
-        )
-    return labels
 
 
 def _finite(values: np.ndarray, name: str) -> np.ndarray:
@@ -324,31 +282,32 @@ def _row_blocks(X: Any, y: Any) -> list[tuple[Any, Any]]:
         raise ValueError(f"X must be 2-dimensional, got shape {np.shape(X)}")
     if y is not None and np.ndim(y) != 1:
         raise ValueError(f"y must be 1-dimensional, got shape {np.shape(y)}")
-    if not isinstance(X, da.Array):
-        edges = _edges(X)
-        rows = [X[low:high] for low, high in pairwise(edges)]
-        y = y.compute() if isinstance(y, da.Array) else y
-    else:
+    if isinstance(X, da.Array):
         X = X.rechunk({1: -1}) if X.numblocks[1] != 1 else X
         edges = np.cumsum([0, *X.chunks[0]]).tolist()
         # Not optimized one by one: blocks of X and y may come out of the same task.
         rows = X.to_delayed(optimize_graph=False).ravel().tolist()
+        column = aligned_column(X, y, "y")
+        if column is not None:
+            labels = column.to_delayed(optimize_graph=False).ravel().tolist()
+            return list(zip(rows, labels, strict=True))
+    else:
+        edges = _edges(X)
+        rows = [X[low:high] for low, high in pairwise(edges)]
+        y = y.compute() if isinstance(y, da.Array) else y
     if y is None:
         return [(block, None) for block in rows]
-    if not (isinstance(y, da.Array) and y.chunks[0] == X.chunks[0]):
-        if np.isnan(X.shape[0]):
-            raise ValueError(
-                "chunk sizes of X are unknown: call compute_chunk_sizes(), or give y as a dask "
-                "array with the same chunks"
-            )
-        if len(y) != X.shape[0]:
-            raise ValueError(f"y does not fit X: X has {X.shape[0]} rows, y has {len(y)} entries")
-    if isinstance(y, da.Array):
-        y = y if y.chunks[0] == X.chunks[0] else y.rechunk((X.chunks[0],))
-        labels = y.to_delayed(optimize_graph=False).ravel().tolist()
-    else:
-        labels = [np.asarray(y)[low:high] for low, high in pairwise(edges)]
-    return list(zip(rows, labels, strict=True))
+    if np.isnan(X.shape[0]):
+        raise ValueError(
+            "chunk sizes of X are unknown: call compute_chunk_sizes(), or give y as a dask array "
+            "with the same chunks"
+        )
+    if len(y) != X.shape[0]:
+        raise ValueError(f"y does not fit X: X has {X.shape[0]} rows, y has {len(y)} entries")
+    return [
+        (block, np.asarray(y)[low:high])
+        for block, (low, high) in zip(rows, pairwise(edges), strict=True)
+    ]
 
 
 def _edges(X: Any) -> list[int]:

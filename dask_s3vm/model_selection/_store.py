@@ -16,8 +16,7 @@ from dask_s3vm._version import __version__
 from dask_s3vm.checkpoints.locks import LOCK_NAME, FolderLock
 from dask_s3vm.estimators._paths import Seeds
 from dask_s3vm.io import store
-from dask_s3vm.io.archive import decode, encode
-from dask_s3vm.io.checksum import check_archive, write_arrays
+from dask_s3vm.io.archive import check_archive, decode, encode, write_arrays
 from dask_s3vm.model_selection._results import Score
 from dask_s3vm.model_selection._run import Piece
 from dask_s3vm.model_selection._splits import Fold, Labeled

@@ -14,7 +14,7 @@ from sklearn.datasets import dump_svmlight_file
 from dask_s3vm import L2SVM, QPS3VM, S2RLSC, TSVM, load_model
 from dask_s3vm.cli.predict import open_found
 from dask_s3vm.cli.rows import EDGES, look_at_rows
-from dask_s3vm.io.svmlight import read_labels
+from dask_s3vm.io.arrays import read_labels
 
 
 def svmlin(few):

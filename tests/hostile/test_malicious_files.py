@@ -131,10 +131,10 @@ def test_codes_of_a_parquet_dictionary_that_has_no_such_word(tmp_path, monkeypat
     right = pa.array(["red", "green"] * 10).dictionary_encode()
     parquet.write_table(pa.table({"kind": right, "label": np.arange(20) % 2}), path)
 
-    def read(file, numbers, columns):
+    def read(format, file, numbers, columns):
         return pa.table({"kind": wrong, "label": np.arange(20) % 2}).select(columns), None
 
-    monkeypatch.setattr(table_files.ParquetFiles, "read", staticmethod(read))
+    monkeypatch.setattr(table_files, "read_batches", read)
     with pytest.raises(DataFileError, match=r"t\.parquet.*out of bounds"):
         s3io.read_table(path, label="label")
 

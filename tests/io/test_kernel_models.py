@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from dask_s3vm import DAS3VM, L2SVM, load_model, save_model
-from dask_s3vm.io import ModelFileError, save_weights_text
+from dask_s3vm.io import ModelFileError
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +48,6 @@ def test_functions_are_refused(rows, tmp_path):
     model = L2SVM(kernel=inner).fit(*rows)
     with pytest.raises(TypeError, match=r"kernel is the function .*inner.* cannot hold"):
         save_model(model, tmp_path / "model.npz")
-
-
-def test_weights_as_text_are_for_linear_models(rows, tmp_path):
-    model = L2SVM(kernel="rbf").fit(*rows)
-    with pytest.raises(ValueError, match=r"kernel='rbf'.*wanted a linear model"):
-        save_weights_text(model, tmp_path / "weights.txt")
 
 
 def changed(path, change):

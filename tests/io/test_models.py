@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from toy_models import Other, Toy
 
-from dask_s3vm.io import load_model, models, save_model, save_weights_text
+from dask_s3vm.io import load_model, models, save_model
 
 
 @pytest.fixture(autouse=True)
@@ -156,24 +156,3 @@ def test_long_headers_are_not_written(path, monkeypatch):
     monkeypatch.setattr(models, "_LARGEST_HEADER", 1100)
     with pytest.raises(ValueError, match="too long"):
         save_model(Toy().fit([0, 1]), path)
-
-
-# Weights as text
-
-
-def test_weights_text(path):
-    model = Toy().fit([0, 1])
-    save_weights_text(model, path)
-    lines = path.read_text().splitlines()
-    np.testing.assert_array_equal([float(x) for x in lines], [*model.coef_[0], *model.intercept_])
-    assert os.listdir(path.parent) == [path.name]
-    model.intercept_ = 0.25
-    save_weights_text(model, path)
-    assert path.read_text().splitlines()[-1] == "0.25"
-
-
-def test_weights_text_is_for_binary_models(path):
-    with pytest.raises(ValueError, match=r"coef_ has the shape \(3, 4\)"):
-        save_weights_text(Toy().fit([1, 2, 3], 3), path)
-    with pytest.raises(NotFittedError):
-        save_weights_text(Toy(), path)

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from dask_s3vm.io import SvmlightError, read_data, read_svmlight
+from dask_s3vm.io.arrays import read_labels
 from dask_s3vm.io.sources import DataFile, find_files
-from dask_s3vm.io.svmlight import read_labels
 from dask_s3vm.io.svmlight_text import parse
 
 DATA = Path(os.environ.get("DASK_S3VM_DATA", Path(__file__).parents[2] / "../shared/data"))

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from dask_s3vm.io import TableError
 from dask_s3vm.io.sources import find_files
-from dask_s3vm.io.table_csv import CsvFile
+from dask_s3vm.io.table_files import CsvFile, Wanted
 
 FIELDS = ("a", "b")
-TYPES = dict.fromkeys(FIELDS, pa.string())
+WANTED = Wanted(FIELDS, dict.fromkeys(FIELDS, pa.string()), 0)
 ROWS = st.lists(
     st.lists(st.text(st.sampled_from('a"\n, é'), max_size=5), min_size=2, max_size=2),
     min_size=1,
@@ -25,7 +25,7 @@ ROWS = st.lists(
 def open_csv(path, text):
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     (file,) = find_files(path)
-    return CsvFile(file, FIELDS, (), FIELDS, 0)
+    return CsvFile(file, FIELDS, (), 0)
 
 
 def rows_of(table):
@@ -46,11 +46,11 @@ def test_ranges_share_no_row_and_lose_none(tmp_path_factory, rows, size, last_en
     text = out.getvalue().encode()
     text = text if last_end else text.removesuffix(end.encode())
     table = open_csv(tmp_path_factory.mktemp("text") / name, text)
-    parts = [table.look(span, FIELDS, TYPES, 0) for span in table.spans(len(text), size)]
+    parts = [table.look(span, WANTED) for span in table.spans(len(text), size)]
     assert [row for _, part in parts for row in rows_of(part)] == rows
     spans = [span for span, part in parts if part.num_rows]
     assert "".join(text[a:b].decode() for a, b in spans) == text.decode()
-    again = [table.read(span, FIELDS, TYPES, 0) for span in spans[1:]]
+    again = [table.read(span, WANTED) for span in spans[1:]]
     assert [rows_of(part) for part in again] == [rows_of(p) for _, p in parts if p.num_rows][1:]
 
 
@@ -74,5 +74,5 @@ def test_rows_that_break_a_rule(tmp_path, name, text, line, reason):
     table = open_csv(tmp_path / name, text)
     (span,) = table.spans(len(text), 100)
     with pytest.raises(TableError, match=reason) as caught:
-        table.look(span, FIELDS, TYPES, 0)
+        table.look(span, WANTED)
     assert caught.value.line == line
