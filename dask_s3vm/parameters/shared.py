@@ -125,9 +125,9 @@ class BlendParameters:
         "sure to change a prediction. 0: the method alone. None: chosen from the rows. It is "
         "larger where the boundary of the method crosses denser regions than that of the "
         "supervised SVM, and large enough that every labeled row which the supervised SVM "
-        "classifies correctly stays correct; see `supervised_part_`. Cross-validation on the labels "
-        "may then speak against the method, or for fewer predictions of a rare class, within the "
-        'interval of the ratio. With balance="paper" None is 0.',
+        "classifies correctly stays correct; see `supervised_part_`. Cross-validation on the "
+        "labels may then speak against the method, or for fewer predictions of a rare class, "
+        'within the interval of the ratio. With balance="paper" None is 0.',
         [SHARE, None],
         default=None,
     )

@@ -114,7 +114,7 @@ class FiniteNewton:
         """Make a step; it is None where rounding allowed none."""
         point = state.point
         here = norm(point.gradient)
-        enough = _near(self.problem, point, self.tol)
+        enough = near_norm(self.problem, point.value, self.tol)
         residual = _inner_tolerance(here, state.last_norm, enough, state.forcing)
         number = state.n_iter + 1
         moved, step = _newton_step(self.problem, point, state.scale, residual, number, self.max_cg)
@@ -155,12 +155,12 @@ def finite_newton(
 
 def is_near(problem: NewtonProblem, point: Point, tol: float) -> bool:
     """Whether the objective at a point is proven to be within a factor 1 + tol of the minimum."""
-    return norm(point.gradient) <= _near(problem, point, tol)
+    return norm(point.gradient) <= near_norm(problem, point.value, tol)
 
 
-def _near(problem: NewtonProblem, point: Point, tol: float) -> float:
-    """Norm of the gradient that proves it: |g|^2 / (2 lam) <= tol f(w)."""
-    return math.sqrt(2.0 * problem.lam * tol * point.value)
+def near_norm(problem: NewtonProblem, value: float, tol: float) -> float:
+    """Norm of the gradient that proves it: |g|^2 / (2 lam) <= tol f(w), of this value f(w)."""
+    return math.sqrt(2.0 * problem.lam * tol * value)
 
 
 def preconditioner(problem: NewtonProblem, start: Point) -> np.ndarray:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dask_s3vm.engine import select as module
 from dask_s3vm.engine.local import LocalEngine
 from dask_s3vm.engine.plan import Layout
-from dask_s3vm.engine.select import Ranked, select
+from dask_s3vm.engine.select import Ranked, select, select_each
 from dask_s3vm.engine.shard import Shard
 
 
@@ -36,6 +36,10 @@ def every(shard, step):
     return shard.state["values"][rows], rows
 
 
+def falling(shard, step):
+    return -shard.state["values"], np.arange(shard.n_rows, dtype=np.uint32)
+
+
 FEW = st.sampled_from([0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, 5e-324, -5e-324])
 VALUES = st.lists(st.one_of(FEW, st.floats(allow_nan=False)), min_size=1, max_size=60)
 
@@ -56,6 +60,31 @@ def test_select_is_a_stable_sort(data, values, gather):
         found = select(engine, k, every, step)
     assert found.row == wanted
     assert found.value == values[wanted]
+
+
+@given(data=st.data(), values=VALUES, gather=st.sampled_from([1, 3, 2048]))
+@settings(deadline=None, max_examples=100)
+def test_several_lists_are_searched_in_the_rounds_of_one(data, values, gather):
+    values = np.array(values)
+    n = len(values)
+    edges = [0, *sorted(data.draw(st.lists(st.integers(0, n), max_size=5))), n]
+    step = data.draw(st.integers(1, 4))
+    lists = [(falling, np.arange(n), -values), (every, np.arange(0, n, step), values)]
+    places = [data.draw(st.integers(0, len(rows) - 1)) for _, rows, _ in lists]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "GATHER", gather)
+        engine = engine_of(values, edges)
+        found = select_each(engine, places, [one for one, _, _ in lists], step)
+        together = engine.rounds
+        alone = []
+        for k, (values_of, _, _) in zip(places, lists, strict=True):
+            engine.rounds = 0
+            select(engine, k, values_of, step)
+            alone.append(engine.rounds)
+    for one, k, (_, rows, keys) in zip(found, places, lists, strict=True):
+        wanted = rows[np.argsort(keys[rows], kind="stable")[k]]
+        assert one == Ranked(keys[wanted], wanted)
+    assert together <= max(alone) + 1
 
 
 @pytest.mark.parametrize("threads", [1, 3])
