@@ -56,7 +56,7 @@ class LapSVM(LapSVMParameters, LinearS3VM):
 
         def solve(rows: FitRows, one: Problem) -> Any:
             model = models[one.place]
-            given = rows.record, f"{one.name}/newton", one.about, rows.engine, one.task, one.start
+            given = rows.record, f"{one.name}/newton", one.tags, rows.engine, one.task, one.start
             more = {name: getattr(model, name) for name in ("lam", "fit_intercept", "tol")}
             if graph is None:
                 return train_l2svm(*given, **more, max_iter=model.max_iter)

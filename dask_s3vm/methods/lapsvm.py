@@ -35,7 +35,7 @@ def draw_graph(engine: Engine, totals: ClassTotals, n_neighbors: int) -> Roughne
 def train_lapsvm(
     record: Record,
     name: str,
-    about: HistoryRow,
+    tags: HistoryRow,
     engine: Engine,
     task: BinaryTask,
     start: Start,
@@ -51,7 +51,7 @@ def train_lapsvm(
 
     Parameters
     ----------
-    record, name, about, engine, task, start : see `train_l2svm`.
+    record, name, tags, engine, task, start : see `train_l2svm`.
     roughness : of the graph.
     lam, lam_manifold, fit_intercept, tol, max_iter : see `estimators.LapSVM`.
     """
@@ -59,4 +59,4 @@ def train_lapsvm(
         engine, lam, task.positive, task.costs, fit_intercept, lam_manifold, roughness
     )
     w = start.w if start.seed is None else start.seed
-    return record.run(name, NewtonTraining(problem, w, tol, max_iter), about)
+    return record.run(name, NewtonTraining(problem, w, tol, max_iter), tags)
