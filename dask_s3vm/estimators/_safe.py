@@ -22,6 +22,7 @@ from dask_s3vm.features.landmarks import take_rows
 from dask_s3vm.methods.base import balanced_weights, n_predicted_positive
 from dask_s3vm.methods.run import RecordPart
 from dask_s3vm.methods.safe import (
+    LEAST_GAIN,
     Candidate,
     FoldTrials,
     Sample,
@@ -269,13 +270,13 @@ def _reason(compared: list[Candidate], best: int, n_labeled: int, repeats: int) 
     """Say what the folds said."""
     rival = compared[best] if best else max(compared[1:], key=lambda one: one.gain)
     times = "once" if repeats == 1 else f"{repeats} times"
-    said = (
-        f"of {n_labeled} labeled rows, divided {times} into folds, {rival.name} puts "
-        f"{rival.fixed:.3g} right that the supervised model puts wrong, and {rival.broken:.3g} the "
-        "other way round. A row counts the less, the nearer it is to the boundary: the gain is "
-        f"{rival.gain:.2g} rows"
+    head = f"The unlabeled rows were used ({rival.name})" if best else "Only the labels were used"
+    return (
+        f"{head}: on {n_labeled} labeled rows, cross-validated {times}, {rival.name} corrects "
+        f"{rival.fixed:.3g} errors of the supervised model and makes {rival.broken:.3g} new ones. "
+        f"Rows near a boundary count less: the gain is {rival.gain:.2g} rows, and at least "
+        f"{LEAST_GAIN:.0f} is required."
     )
-    return f"Kept: {said}." if best else f"Not kept: {said}, and one row was wanted."
 
 
 def _off_balance(rows: FitRows, solved: list[Any], parameters: Any) -> str:
@@ -292,7 +293,8 @@ def _off_balance(rows: FitRows, solved: list[Any], parameters: Any) -> str:
     if low - 0.02 <= share <= high + 0.02:
         return ""
     return (
-        f"Not kept: {100 * share:.1f} % of the unlabeled rows are predicted to be of class "
+        f"Only the labels were used: the other model predicts {100 * share:.1f} % of the unlabeled "
+        f"rows to be of class "
         f"{rows.classes[1].item()!r}, where the ratio allows {100 * low:.1f} % to "
         f"{100 * high:.1f} %."
     )

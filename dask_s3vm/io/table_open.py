@@ -100,7 +100,9 @@ def _open_csv(
         if header != "auto":
             named = bool(header)
         elif encoder is not None:
-            named = set(encoder.feature_names_in_) <= set(words)
+            known = set(encoder.feature_names_in_) & set(words)
+            # some of the columns are named: it is the others that are missing
+            named = bool(known) and not any(is_number(word) for word in set(words) - known)
         else:
             named = all(word and not is_number(word) for word in words)
         wanted, target = names, label

@@ -77,7 +77,7 @@ def test_they_are_not_where_they_harm():
     alone = L2SVM(lam=1e-2).fit(X, y)
     assert (plain.predict(X) != truth).mean() > 0.2, "the plain method is led astray"
     assert model.decision_ == "supervised"
-    assert model.decision_reason_.startswith("Not kept")
+    assert model.decision_reason_.startswith("Only the labels were used")
     np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-9, atol=1e-12)
     assert np.array_equal(model.transduction_, np.where(y >= 0, y, alone.predict(X)))
 
