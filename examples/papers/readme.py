@@ -46,7 +46,8 @@ def summary(results):
         splits = sorted(int(cell["splits"]) for cell in cells) or [0]
         numbers = " | ".join(str(said[word]) for word in WORDS)
         share = 100 * (said["yes"] + said["no, better"]) / max(len(cells), 1)
-        lines.append(f"| {name} | {numbers} | {share:.0f} % | {splits[0]} to {splits[-1]} |")
+        span = " to ".join(str(number) for number in sorted({splits[0], splits[-1]}))
+        lines.append(f"| {name} | {numbers} | {share:.0f} % | {span} |")
     return "\n".join(lines)
 
 
