@@ -106,7 +106,8 @@ class SettledModel:
             tol=min(BLEND_TOL, getattr(self, "tol", BLEND_TOL)), max_iter=BLEND_STEPS,
         )  # fmt: skip
         name = f"supervised, class {task.positive}, model {place}"
-        supervised = rows.record.once(name, BinarySolution, train).w
+        key = ("supervised", task.positive, rows.costs.tobytes(), *train.keywords.values())
+        supervised = rows.record.once(name, BinarySolution, partial(rows.once, key, train)).w
         if part is None:
             part = part_of_weights(rows.engine, solution.w, supervised, task)
         return Settled(solution, supervised, part)
