@@ -324,11 +324,11 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
             ratios: list[RatioEstimate] = []
             if hasattr(self, "positive_ratio"):
                 ratios = positive_ratios(
-                    self, record, engine, classes, totals, positives, placed.ratios
+                    self, record, engine, classes, totals, positives, placed.known
                 )
             yield FitRows(
                 engine, classes, totals, costs, ratios, supervised, weighted, start,
-                placed.block_rows, placed.rows, record,
+                placed.block_rows, placed.rows, record, placed.known,
             )  # fmt: skip
         self.classes_ = classes
         self.kernel_map_ = placed.kernel_map

@@ -1,9 +1,9 @@
 """Rows in an engine for one fit, and what is known of their labels."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from dask_s3vm.labels import find_classes
 from dask_s3vm.methods.base import BinaryTask, ClassTotals, Start
 from dask_s3vm.methods.ratio import RatioEstimate
 from dask_s3vm.methods.run import HistoryRow, Record
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class FitRows:
     block_rows : number of rows of each block of X.
     rows : the rows themselves, for estimators with exact kernel columns; None for all others.
     record : of this fit; holds the state of an interrupted one, if there is one to resume.
+    known : see `PlacedRows`.
     """
 
     engine: Engine
@@ -42,11 +45,23 @@ class FitRows:
     block_rows: tuple[int, ...]
     rows: Any
     record: Record
+    known: dict[Any, Any] | None = None
 
     @property
     def positives(self) -> list[int]:
         """The positive class of each binary problem."""
         return positives_of(self.classes)
+
+    def once(self, key: Any, compute: Callable[[], R]) -> R:
+        """Compute what other fits on the same rows may have computed; `key` is all it depends on.
+
+        Fits at the same time may both compute it: they find the same bits.
+        """
+        if self.known is None:
+            return compute()
+        if key not in self.known:
+            self.known[key] = compute()
+        return self.known[key]
 
     def start_of(self, problem: int) -> np.ndarray:
         """Weights to start binary problem number `problem` from, in internal order."""

@@ -53,8 +53,8 @@ class PlacedRows:
     kernel_map : what made the features, or None.
     block_rows : number of rows of each block of X.
     rows : the rows themselves, for estimators with exact kernel columns; None for all others.
-    ratios : shares of the classes that earlier fits have estimated, by the way of estimation; None
-        if these had other weights.
+    known : what earlier fits have found that other models need, too: shares of the classes by the
+        way of estimation, supervised SVMs; None if these fits had other weights.
     """
 
     engine: Engine
@@ -64,7 +64,7 @@ class PlacedRows:
     kernel_map: KernelMap | None
     block_rows: tuple[int, ...]
     rows: Any = None
-    ratios: dict[str, Any] | None = None
+    known: dict[Any, Any] | None = None
 
     def set_names_on(self, estimator: Any) -> None:
         """Set what an estimator knows of X.

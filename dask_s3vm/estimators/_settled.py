@@ -113,7 +113,9 @@ class SettledModel:
             tol=min(BLEND_TOL, getattr(self, "tol", BLEND_TOL)), max_iter=BLEND_STEPS,
         )  # fmt: skip
         name = f"supervised, class {task.positive}, model {place}"
-        supervised = rows.record.once(name, BinarySolution, train).w
+        key = task.positive, rows.costs.tobytes(), *train.keywords.values()
+        once = partial(rows.once, ("supervised", *key), train)
+        supervised = rows.record.once(name, BinarySolution, once).w
         if part is not None:
             return Settled(self._balanced(rows, task, solution), supervised, part)
         found = evidence_of_weights(engine, solution.w, supervised, own)
@@ -126,7 +128,8 @@ class SettledModel:
         unseen = None
         if not task.competes and can_gather(engine, rows.totals):
             ask = partial(unseen_mistakes, engine, own, lam=lam, fit_intercept=bias)
-            unseen = cache(partial(rows.record.once, f"unseen, model {place}", Mistakes, ask))
+            once = partial(rows.once, ("unseen", *key), ask)
+            unseen = cache(partial(rows.record.once, f"unseen, model {place}", Mistakes, once))
         part = supervised_part(found, task.competes, unseen)
         modest = (
             unseen is not None

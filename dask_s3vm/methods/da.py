@@ -55,6 +55,15 @@ REST = 1e-5
 UNDECIDED = 0.9
 ROUGH = 1e-2
 
+#: Where at most this part of the largest entropy is left, a temperature is left at this gap: the
+#: descent at the end does the rest. If w rests there as it is, the next one is as far again: T
+#: falls by COOLING, its square, its fourth power. Over 74 fits of small text and pixels this took
+#: 0.84 of the evaluations, on 100,000 rows of text two thirds; the mean ratio of objectives was
+#: 1.0005. With as wide a gap before labels are decided it was 1.011, and with pairs of L-BFGS kept
+#: from one temperature to the next 2.2.
+DECIDED = 0.05
+COLD = 1e-3
+
 #: Beliefs are certain at this mean entropy, or when that of all rows is that of one in doubt: where
 #: r u is no whole number, one always is.
 CERTAIN = 1e-6
@@ -83,6 +92,7 @@ class CoolingState:
     """Between two temperatures.
 
     temperature : the next one.
+    fall : factor by which it has fallen.
     n_passed : how many are behind.
     v : scaled weights.
     nu : multiplier of the constraint on the mean of p, from which the next search starts.
@@ -94,6 +104,7 @@ class CoolingState:
     """
 
     temperature: float
+    fall: float
     n_passed: int
     v: np.ndarray
     nu: float
@@ -164,7 +175,7 @@ class Cooling(Method[CoolingState, Cooled]):
         """Begin at the highest temperature, or at that of the seed."""
         seed = self._seed
         v = self._scale * seed.w
-        return CoolingState(seed.temperature, 0, v, 0.0, None, *self._best, seed, False)
+        return CoolingState(seed.temperature, COOLING, 0, v, 0.0, None, *self._best, seed, False)
 
     def advance(self, state: CoolingState) -> CoolingState:
         """Follow the minimum over w at one temperature."""
@@ -187,8 +198,11 @@ class Cooling(Method[CoolingState, Cooled]):
             switches=0,
         )
         n_passed = state.n_passed + 1
+        at_rest = found.n_evaluations == 1 and self._is_decided()
+        fall = state.fall**2 if at_rest else COOLING
         return CoolingState(
-            temperature / COOLING,
+            temperature / fall,
+            fall,
             n_passed,
             found.x,
             self._nu,
@@ -229,7 +243,12 @@ class Cooling(Method[CoolingState, Cooled]):
         self._accept(value)
         gradient = gradient * self._scale
         gap = dot(gradient, gradient) / (2.0 * self._problem.lam)
-        return gap <= (ROUGH if self._is_undecided() else self._rest) * self._point.objective
+        rest = self._rest
+        if self._is_undecided():
+            rest = ROUGH
+        elif self._is_decided():
+            rest = COLD
+        return gap <= rest * self._point.objective
 
     def _accept(self, value: float) -> None:
         """Tell the trial that a line search has accepted from the others, by its value."""
@@ -238,6 +257,9 @@ class Cooling(Method[CoolingState, Cooled]):
 
     def _is_undecided(self) -> bool:
         return self._point.entropy > UNDECIDED * self._most_entropy
+
+    def _is_decided(self) -> bool:
+        return self._point.entropy < DECIDED * self._most_entropy
 
     def _is_certain(self) -> bool:
         return self._point.entropy < max(CERTAIN, ONE_ROW / self._task.n_unlabeled)
@@ -270,7 +292,6 @@ class Descent(Method[TurnState, BinarySolution]):
         self._by_ratio = parameters.balance == "predictions"
         self._cost = parameters.lam_unlabeled / task.unlabeled_weight
         self._tol = parameters.tol
-        self._bias = float(parameters.fit_intercept)
         self._w = w
         self._turns = LabelAlternation(
             self._problem, parameters.tol, parameters.max_iter, None, self._report_half_turn
@@ -282,8 +303,7 @@ class Descent(Method[TurnState, BinarySolution]):
         problem.set_unlabeled_cost(self._cost)
         if is_mixed(task):
             if self._by_ratio:
-                n = n_predicted_positive(problem.engine, self._w, self._bias)
-                problem.assign(self._w, task.nearest_count(n))
+                problem.assign(self._w, task.nearest_count)
             else:
                 problem.assign_sides(self._w)
             return self._turns.at(self._w, DESCENT_GAP)

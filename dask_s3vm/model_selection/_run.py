@@ -115,8 +115,8 @@ class Shared:
         The placed rows, without their engine; for estimators of other packages, (X, y).
     held : SharedRows or None
         The rows of the engine, if they are in this process.
-    ratios : dict
-        Shares of the classes that fits have estimated, by fold: they do not depend on candidates.
+    known : dict
+        By fold: what fits have found that does not depend on candidates, see `PlacedRows`.
     """
 
     models: dict[int, Any]
@@ -127,7 +127,7 @@ class Shared:
     scoring: Scoring
     seeded: bool
     catch: bool
-    ratios: dict[int, dict[str, Any]] = field(default_factory=dict)
+    known: dict[int, dict[Any, Any]] = field(default_factory=dict)
 
     def on_test_rows(self, fold: Fold) -> tuple[Any, np.ndarray]:
         """Return the rows and labels to score a fold on."""
@@ -384,7 +384,7 @@ def _held_out(rows: PlacedRows, shared: Shared, number: int, fold: Fold) -> Plac
     """Give the rows that a fold holds out weight 0; return what its fits are given."""
     rows.engine.forget()
     rows.engine.each(hold_out, fold.held_out)
-    return replace(rows, ratios=shared.ratios.setdefault(number, {}))
+    return replace(rows, known=shared.known.setdefault(number, {}))
 
 
 def _rows(X: Any, numbers: np.ndarray) -> Any:

@@ -8,6 +8,7 @@ For given labels y_j of the unlabeled rows this is an l2-SVM. The labels are in 
 Lists of rows are ordered by (value, row number); `Ranked` is a position in that order.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -110,12 +111,15 @@ class TransductiveProblem(SemiSupervisedProblem):
             gradient=gradient + growth * (point.gradient - gradient),
         )
 
-    def assign(self, w: np.ndarray, n_positive: int) -> None:
+    def assign(self, w: np.ndarray, n_positive: int | Callable[[int], int]) -> None:
         """Label the `n_positive` unlabeled rows of largest output at w +1, and the others -1.
 
+        Their number may depend on that of the rows with positive output.
         Costs: 4-10 rounds, 1 pass over the rows; n/8 bytes of labels to the client.
         """
-        self.engine.each(set_outputs, w, self._bias)
+        found = self.engine.each(set_outputs, w, self._bias)
+        if callable(n_positive):
+            n_positive = n_positive(sum(found))
         threshold = Ranked(-np.inf, -1)
         if n_positive > 0:
             threshold = select(self.engine, n_positive - 1, falling_outputs)
@@ -245,9 +249,13 @@ def transductive_loss(shard: Shard, slot: int) -> tuple[float]:
 
 
 @operation(sets="outputs")
-def set_outputs(shard: Shard, w: np.ndarray, bias: float) -> None:
-    """Store the outputs of all rows, including those of cost 0, which an evaluation skips."""
-    shard.state["outputs"] = outputs_at(shard, w, bias)
+def set_outputs(shard: Shard, w: np.ndarray, bias: float) -> int:
+    """Store the outputs of all rows, including those of cost 0, which an evaluation skips.
+
+    Returns the number of unlabeled rows with positive output.
+    """
+    shard.state["outputs"] = outputs = outputs_at(shard, w, bias)
+    return int(np.count_nonzero(outputs[shard.unlabeled] > 0))
 
 
 def count_positive(shard: Shard, w: np.ndarray, bias: float) -> tuple[int]:

@@ -18,6 +18,8 @@ from search_cases import (
 from sklearn.model_selection import ParameterGrid
 
 from dask_s3vm import DAS3VM, L2SVM, S2RLSC, TSVM
+from dask_s3vm.estimators import _settled
+from dask_s3vm.methods import l2svm
 from dask_s3vm.model_selection import LabeledKFold, S3VMGridSearchCV, _run
 
 
@@ -43,6 +45,25 @@ def test_placed_shards_one_after_the_other_give_the_same_bits(name, tiny_shards)
     with dask.config.set({"s3vm.local-bytes": 10**9}):
         side_by_side = split_scores(searched(name, X, y))
     assert np.array_equal(in_turn, side_by_side)
+
+
+def test_the_supervised_part_is_trained_once_for_a_fold_and_lam(monkeypatch):
+    X, y = data_of("tsvm")
+    grid = {"lam": [0.1, 0.01], "lam_unlabeled": [0.1, 1.0, 10.0]}
+    trained = []
+
+    def train_beside(*args, **given):
+        trained.append(given["lam"])
+        return l2svm.train_beside(*args, **given)
+
+    monkeypatch.setattr(_settled, "train_beside", train_beside)
+    params = {"scoring": smooth, "cv": FOLDS, "refit": False, "warm_path": False}
+    with dask.config.set({"s3vm.threads": 1}):
+        search = S3VMGridSearchCV(TSVM(), grid, **params).fit(X, y)
+    n_folds = search.n_splits_
+    assert sorted(trained) == sorted(n_folds * grid["lam"])
+    wanted = naive_scores(TSVM(), list(ParameterGrid(grid)), X, y, FOLDS)
+    np.testing.assert_allclose(split_scores(search), wanted, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", ["tsvm", "qn"])
