@@ -128,8 +128,8 @@ class SettledModel:
         unseen = None
         if not task.competes and can_gather(engine, rows.totals):
             ask = partial(unseen_mistakes, engine, own, lam=lam, fit_intercept=bias)
-            once = partial(rows.once, ("unseen", *key), ask)
-            unseen = cache(partial(rows.record.once, f"unseen, model {place}", Mistakes, once))
+            asked = partial(rows.once, ("unseen", *key), ask)
+            unseen = cache(partial(rows.record.once, f"unseen, model {place}", Mistakes, asked))
         part = supervised_part(found, task.competes, unseen)
         modest = (
             unseen is not None

@@ -14,10 +14,9 @@ from dask_s3vm.parameters.fields import (
     parametrized,
     redeclared,
 )
-from dask_s3vm.parameters.safe import SafetyParameters
+from dask_s3vm.parameters.safe import BlendParameters, SafetyParameters
 from dask_s3vm.parameters.shared import (
     KERNEL_CHOICES,
-    BlendParameters,
     ClassWeightParameters,
     CostParameters,
     InterceptParameters,

@@ -14,9 +14,8 @@ from dask_s3vm.parameters.fields import (
     parametrized,
     redeclared,
 )
-from dask_s3vm.parameters.safe import SafetyParameters
+from dask_s3vm.parameters.safe import BlendParameters, SafetyParameters
 from dask_s3vm.parameters.shared import (
-    BlendParameters,
     ClassWeightParameters,
     InterceptParameters,
     LabelParameters,

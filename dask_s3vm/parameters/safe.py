@@ -1,8 +1,8 @@
-"""Parameters of the guard of semi-supervised estimators, and of the estimator that chooses."""
+"""Parameters of what keeps a semi-supervised model near the labels: the guard, and the blend."""
 
 from typing import Any
 
-from dask_s3vm.parameters.fields import fitted, parameter, parametrized
+from dask_s3vm.parameters.fields import SHARE, fitted, parameter, parametrized
 
 
 @parametrized
@@ -36,4 +36,31 @@ class SafetyParameters(GuardAttributes):
         "rows and up to 10,000 unlabeled ones.",
         ["boolean"],
         default=False,
+    )
+
+
+@parametrized
+class BlendParameters:
+    """How much of a model is the supervised one."""
+
+    supervised_part: float | None = parameter(
+        "float or None",
+        "Share of the supervised SVM that is mixed into the model, from 0 to 1. The weights are "
+        "this share a times those of `L2SVM` on the labeled rows, with the same `lam` (0.001 if "
+        "there is none), plus 1 - a times those that the method finds, to which `objective_` "
+        "refers. Outputs of both are 1 at their margins: with few labels among many columns the "
+        "supervised outputs are small, and the method decides; where they are large, it must be "
+        "sure to change a prediction. 0: the method alone. None: chosen from the rows. It is "
+        "larger where the boundary of the method crosses denser regions than that of the "
+        "supervised SVM, and large enough that every labeled row which the supervised SVM "
+        "classifies correctly stays correct; see `supervised_part_`. Cross-validation on the "
+        "labels may then speak against the method, or for fewer predictions of a rare class, "
+        'within the interval of the ratio. With balance="paper" None is 0.',
+        [SHARE, None],
+        default=None,
+    )
+
+    supervised_part_: Any = fitted(
+        "float or ndarray of shape (n_classes,)",
+        "Part of the supervised SVM that was used; 0 where there was nothing to add it to.",
     )

@@ -13,9 +13,8 @@ from dask_s3vm.parameters.fields import (
     parameter,
     parametrized,
 )
-from dask_s3vm.parameters.safe import SafetyParameters
+from dask_s3vm.parameters.safe import BlendParameters, SafetyParameters
 from dask_s3vm.parameters.shared import (
-    BlendParameters,
     ClassWeightParameters,
     InterceptParameters,
     KernelParameters,
