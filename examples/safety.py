@@ -38,54 +38,34 @@ from scipy.sparse import issparse
 from scipy.stats import wilcoxon
 from sklearn.preprocessing import StandardScaler
 
-from dask_s3vm import (
-    CCCPS3VM,
-    DAS3VM,
-    L2SVM,
-    QNS3VM,
-    QPS3VM,
-    S2RLSC,
-    S3VM,
-    STARSVM,
-    TSVM,
-    SubmodularS3VM,
-)
+import dask_s3vm as s3
 from dask_s3vm.datasets import make_g2c, make_g4c, make_text
 
 PAPERS = Path(__file__).resolve().parent / "papers"
 DATA = Path(os.environ.get("DASK_S3VM_DATA", PAPERS.parents[2] / "shared" / "data"))
 sys.path.insert(0, str(PAPERS))
 
-from datasets import (  # noqa: E402
-    IMBALANCED,
-    NotAtHand,
-    _csr,
-    _svmlight,
-    load,
-    published_splits,
-)
+from datasets import IMBALANCED, NotAtHand, _csr, _svmlight, load, published_splits  # noqa: E402
 
 MOST_ROWS = 3000
 BASELINE, YARDSTICK = "L2SVM", "TSVM"
 METHODS = {
-    "L2SVM": L2SVM,
-    "S3VM": S3VM,
-    "TSVM": TSVM,
-    "DAS3VM": DAS3VM,
-    "CCCPS3VM": CCCPS3VM,
-    "QNS3VM": QNS3VM,
-    "QPS3VM": QPS3VM,
-    "SubmodularS3VM": SubmodularS3VM,
-    "S2RLSC": lambda **more: S2RLSC(n_restarts=10, random_state=0, **more),
-    "STARSVM": lambda **more: STARSVM(kernel="linear", **more),
+    "L2SVM": s3.L2SVM,
+    "S3VM": s3.S3VM,
+    "TSVM": s3.TSVM,
+    "DAS3VM": s3.DAS3VM,
+    "CCCPS3VM": s3.CCCPS3VM,
+    "QNS3VM": s3.QNS3VM,
+    "QPS3VM": s3.QPS3VM,
+    "SubmodularS3VM": s3.SubmodularS3VM,
+    "S2RLSC": lambda **more: s3.S2RLSC(n_restarts=10, random_state=0, **more),
+    "STARSVM": lambda **more: s3.STARSVM(kernel="linear", **more),
 }
 DEFAULT = tuple(METHODS)
 METHODS |= {
-    f"{name}, safe": (lambda make: lambda: make(safe=True))(METHODS[name])
-    for name in METHODS
-    if name not in ("L2SVM", "S3VM")
+    f"{name}, safe": (lambda make: lambda: make(safe=True))(METHODS[name]) for name in DEFAULT[2:]
 }
-METHODS["TSVM alone"] = lambda: TSVM(supervised_part=0.0)
+METHODS["TSVM alone"] = lambda: s3.TSVM(supervised_part=0.0)
 TABLES = ("australian", "svmguide1", *IMBALANCED)
 PAIRS = ("USPS (2, 5)", "USPS (3, 8)", "USPS (2, 7)", "MNIST (1, 7)", "MNIST (4, 9)",
          "MNIST (3, 8)")  # fmt: skip

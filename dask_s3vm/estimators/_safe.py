@@ -140,8 +140,13 @@ class GuardedS3VM(LinearS3VM):
         if ratio.source == "given" or not mistakes.speaks_for_one_class(ratio.interval):
             return solved, ""
         (task,) = self._tasks(rows)
-        w = balanced_weights(rows.engine, solved[0].w, bias, replace(task, modest=True))
-        rare = rows.classes[0 if ratio.value > 0.5 else 1].item()
+        task, w = replace(task, modest=True), solved[0].w
+        n = n_predicted_positive(rows.engine, w, bias)
+        change, is_rare = task.nearest_count(n) - n, ratio.value < 0.5
+        if change == 0 or (change > 0) == is_rare:
+            return solved, ""  # not more than before
+        w = balanced_weights(rows.engine, w, bias, task, n)
+        rare = rows.classes[int(is_rare)].item()
         return [replace(solved[0], w=w)], (
             f" Fewer of these rows were wrong if none were predicted to be of class {rare!r}: as "
             "few are as the ratio allows."
