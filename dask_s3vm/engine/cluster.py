@@ -290,7 +290,7 @@ class ClusterEngine:
             return
         self._worker_list.forget()
         if not self._placed:
-            self._build(missing, _config.connect_timeout())
+            self._build(missing, _config.replacement_timeout())
             self._placed = True
             return
         patience = _config.replacement_timeout()

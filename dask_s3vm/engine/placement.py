@@ -217,7 +217,7 @@ class ClusterSource:
 
     def _stays_mapped(self) -> bool:
         """Decide whether rows stay in files; refuses, or warns of, data that is too large."""
-        threads = worker_threads(self._client)
+        threads = worker_threads(self._client, patience=_config.replacement_timeout())
         limits, size = worker_limits(self._client, threads), DataSize.of(self.facts)
         mapped = stays_mapped(size, limits, threads)
         warning = check_room(size, limits, threads, mapped)

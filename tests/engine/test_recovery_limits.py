@@ -114,7 +114,7 @@ def test_a_share_moves_to_a_worker_that_joined(joined):
     engine, world = joined
     assert engine.sum(read_sum, 0) == (32,)
     assert world.built == [{"a": [0, 1]}, {"b": [1]}]
-    assert world.asked == ["shed"]
+    assert world.asked == ["shed", "take_seconds"]  # and how fast they are
     assert (world.groups, engine.losses) == (2, 0)
     assert engine.sum(read_sum, 1) == (24,)  # it is fair now: nothing moves
     assert len(world.built) == 2
