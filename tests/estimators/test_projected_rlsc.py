@@ -54,7 +54,7 @@ def test_the_loss_is_not_larger_for_any_labels(seed, lam, bias, d, n_labeled):
 @pytest.mark.parametrize("lam", [1e-3, 0.3])
 def test_it_is_the_projection(monkeypatch, lam):
     """Against scipy's bounded least squares over the labels themselves."""
-    monkeypatch.setattr(projected, "NEAR", 1e-9)
+    monkeypatch.setattr(projected, "SMALL_GAP", 1e-9)
     monkeypatch.setattr(projected, "MAX_STEPS", 20_000)
     X, _, y = rows()
     alone, model = RLSC(lam).fit(X, y), RLSC(lam, safe=True).fit(X, y)

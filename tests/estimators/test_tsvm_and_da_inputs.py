@@ -150,7 +150,7 @@ def test_a_cluster_gives_the_same_bits(kind, client, many, reference, as_dask):
 def test_a_killed_worker_changes_no_bit(kind, mortal_client, many, reference, as_dask):
     X, y = many
     mortal_client.wait_for_workers(2)
-    killer = KillOneWorker(mortal_client, at=30)
+    killer = KillOneWorker(mortal_client, at=15)
     rows = as_dask(X, (150, 150, 150, 150))
     found = fitted_bits(kind, rows, da.from_array(y, chunks=150), killer)
     assert killer.killed is not None

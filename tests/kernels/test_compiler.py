@@ -38,7 +38,8 @@ def test_kernels_build_on_their_own_subpackage_and_on_kernels_and_numerics_alone
             and not node.module.startswith(tuple(f"dask_s3vm.{name}." for name in seen))
             for alias in node.names
         }
-        compiled = [node for node in tree.body if getattr(node, "decorator_list", [])]
+        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+        compiled = [node for node in functions if node.decorator_list]
         used = {
             part.id for node in compiled for part in ast.walk(node) if isinstance(part, ast.Name)
         }
