@@ -183,6 +183,16 @@ def test_an_encoder_reads_files_without_header_alike(tmp_path):
     np.testing.assert_array_equal(again.compute().todense(), X.compute().todense())
 
 
+def test_a_header_that_lacks_columns_is_still_a_header(tmp_path):
+    rows = make_rows(40)
+    _, _, encoder = read_table(write(tmp_path / "a.csv", rows), label="sold")
+    path = write(tmp_path / "b.csv", [row[1:3] for row in rows], names=[NAMES[1], "other"])
+    missing = [NAMES[0], *NAMES[2:4]]
+    with pytest.raises(ValueError, match="has no column") as caught:
+        read_table(path, encoder=encoder)
+    assert all(repr(name) in str(caught.value) for name in missing)
+
+
 def test_unknown_categories_are_zeros_and_counted_once(tmp_path):
     rows = make_rows(40)
     X, _, encoder = read_table(write(tmp_path / "a.csv", rows), label="sold")
