@@ -216,11 +216,13 @@ class Watch:
         """Raise `WorkerLostError` if tasks of this client wait where nothing runs them.
 
         That is on workers that have neither run nor started any for `s3vm.worker-timeout`, by the
-        last looks, or on a cluster that has had no others for that long.
+        last looks, or on a cluster that has had no others for that long, or for
+        `s3vm.replacement-timeout` if that is shorter.
         """
         now, patience = time.monotonic(), _config.worker_timeout()
-        if self._alone is not None and now - self._alone > patience:
-            raise WorkerLostError(f"no worker has accepted tasks for {patience:g} s")
+        shorter = min(patience, _config.replacement_timeout())
+        if self._alone is not None and now - self._alone > shorter:
+            raise WorkerLostError(f"no worker has accepted tasks for {shorter:g} s")
         idle = {address for address, since in self._idle.items() if now - since > patience}
         if idle:
             stuck = await self._working_for_us(idle, holding=False)
