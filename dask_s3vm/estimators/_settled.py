@@ -99,8 +99,8 @@ class SettledModel:
     def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Settled:
         """Balance what was found, and train the supervised SVM; `place` is that of the model.
 
-        Costs: one on the labeled rows. Where the rows are to tell its part, 1 round and 1 pass, and
-        again where a bias was moved; those of `unseen_mistakes` where a rule asks for them.
+        Costs: one on the labeled rows. If the rows decide its part, 1 round and 2 passes, and again
+        where a bias was moved; those of `unseen_mistakes` where a rule asks for them.
         """
         part = self._part_supervised
         if part == 0.0 or not task.n_unlabeled:

@@ -39,7 +39,7 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.methods.base import BinaryTask
 from dask_s3vm.methods.unseen import Mistakes
-from dask_s3vm.problems.hinge import outputs_at_each
+from dask_s3vm.problems.hinge import outputs_at
 
 
 class Evidence(NamedTuple):
@@ -129,16 +129,20 @@ def _spread(sides: np.ndarray, by_side: bool) -> float:
 def evidence_of_weights(
     engine: Engine, own: np.ndarray, supervised: np.ndarray, task: BinaryTask
 ) -> Evidence:
-    """`evidence` of all rows. Costs: 1 round, 1 pass."""
-    models = np.stack([own, supervised], axis=1)
+    """`evidence` of all rows.
+
+    Costs: 1 round, 2 passes, which take half the time of one that carries both models.
+    """
+    models = np.stack([own, supervised])
     return all_evidence(engine.each(shard_evidence, models, task.positive, task.costs))
 
 
 def shard_evidence(shard: Shard, models: np.ndarray, positive: int, costs: np.ndarray) -> Evidence:
-    """`evidence` of the rows of a shard; `models` (d + 1, 2), their last row the biases."""
+    """`evidence` of the rows of a shard; `models` (2, d + 1), their last column the biases."""
     assert shard.codes is not None, "labels are needed"
     codes = shard.codes
     targets = np.where(codes < 0, 0, np.where(codes == positive, 1, -1))
     weights = np.where(codes < 0, 1.0, costs[codes])
     weights = weights if shard.weights is None else weights * shard.weights
-    return evidence(outputs_at_each(shard, models), targets, weights)
+    outputs = np.stack([outputs_at(shard, w, 1.0) for w in models])
+    return evidence(outputs, targets, weights)

@@ -152,15 +152,6 @@ def outputs_at(shard: Shard, w: np.ndarray, bias: float) -> np.ndarray:
     return outputs
 
 
-def outputs_at_each(shard: Shard, models: np.ndarray) -> np.ndarray:
-    """Outputs (g, n) of all rows at the columns of `models`, (d + 1, g): one pass for all."""
-    outputs = np.empty((shard.n_rows, models.shape[1]))
-    places = np.arange(shard.n_features, dtype=np.uint32)
-    W, b = np.ascontiguousarray(models[:-1]), models[-1].copy()
-    passes.outputs_of_models(shard.rows, np.arange(shard.n_rows), places, W, b, outputs)
-    return np.ascontiguousarray(outputs.T)
-
-
 def hinge_over(
     shard: Shard, rows: np.ndarray, sign: float, pair: np.ndarray, bias: float, slot: int
 ) -> tuple[float, int]:
