@@ -278,7 +278,7 @@ def _reason(compared: list[Candidate], best: int, n_labeled: int, repeats: int) 
     head = f"The unlabeled rows were used ({rival.name})" if best else "Only the labels were used"
     return (
         f"{head}: on {n_labeled} labeled rows, cross-validated {times}, {rival.name} corrects "
-        f"{rival.fixed:.3g} errors of the supervised model and makes {rival.broken:.3g} new ones. "
+        f"{rival.fixed:.3g} of the supervised model's errors and makes {rival.broken:.3g} new. "
         f"Rows near a boundary count less: the gain is {rival.gain:.2g} rows, and at least "
         f"{LEAST_GAIN:.0f} is required."
     )

@@ -131,7 +131,7 @@ def evidence_of_weights(
 ) -> Evidence:
     """`evidence` of all rows.
 
-    Costs: 1 round, 2 passes, which take half the time of one that carries both models.
+    Costs: 1 round, 2 passes, which take less time than one that carries both models.
     """
     models = np.stack([own, supervised])
     return all_evidence(engine.each(shard_evidence, models, task.positive, task.costs))
