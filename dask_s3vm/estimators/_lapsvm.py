@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dask_s3vm.estimators._base import LinearS3VM, Solver
-from dask_s3vm.estimators._fit_rows import FitRows, Problem
+from dask_s3vm.estimators._fit_rows import FitRows
+from dask_s3vm.methods.base import Job
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.lapsvm import draw_graph, train_lapsvm
 from dask_s3vm.parameters.fields import fitted, parametrized
@@ -54,14 +55,12 @@ class LapSVM(LapSVMParameters, LinearS3VM):
         # one graph for all classes, and for all lam
         graph = None if rows.supervised else draw_graph(rows.engine, rows.totals, self.n_neighbors)
 
-        def solve(rows: FitRows, one: Problem) -> Any:
-            model = models[one.place]
-            given = rows.record, f"{one.name}/newton", one.tags, rows.engine, one.task, one.start
-            more = {name: getattr(model, name) for name in ("lam", "fit_intercept", "tol")}
+        def solve(rows: FitRows, job: Job) -> Any:
+            model = models[job.place]
+            names = "lam", "fit_intercept", "tol", "max_iter"
+            given = {name: getattr(model, name) for name in names}
             if graph is None:
-                return train_l2svm(*given, **more, max_iter=model.max_iter)
-            return train_lapsvm(
-                *given, graph, **more, lam_manifold=model.lam_manifold, max_iter=model.max_iter
-            )
+                return train_l2svm(job, **given)
+            return train_lapsvm(job, graph, **given, lam_manifold=model.lam_manifold)
 
         return solve

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from dask_s3vm.estimators._base import Solver, check_steps, one_or_all
-from dask_s3vm.estimators._fit_rows import FitRows, Problem
+from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._rows import PlacedRows, as_array
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.estimators._settled import Settled
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.kernel_columns import KernelColumns, all_rows, block_rows, kernel_columns
-from dask_s3vm.methods.base import BinaryTask, ClassTotals, balanced_weights
+from dask_s3vm.methods.base import BinaryTask, ClassTotals, Job, balanced_weights
 from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.methods.star import (
     DualProblems,
@@ -145,8 +145,8 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
                 engine, lambda numbers: columns(numbers) + one, columns.diagonal() + one
             )
 
-        def solve(rows: FitRows, one: Problem) -> StarSolution:
-            task = one.task
+        def solve(rows: FitRows, job: Job) -> StarSolution:
+            task = job.task
             costs = class_costs(self.C, task.ratio, self.weighting)
             wanted = self._wanted(task) if self._is_balanced(task) else None
             problem = problems.of_class(task.positive, costs)
@@ -154,7 +154,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
             if exact is not None and part != 0.0 and task.n_unlabeled and not rows.supervised:
                 beside = exact.supervised(task, self._supervised_lam)
             training = SelfTraining(problem, costs, self, wanted, beside, part, rows.supervised)
-            return rows.record.run(f"{one.name}/stages", training, one.tags)
+            return job.run(training, "stages")
 
         return solve
 

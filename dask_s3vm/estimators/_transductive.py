@@ -8,12 +8,11 @@ import numpy as np
 
 from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._safe import GuardedS3VM
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
+from dask_s3vm.methods.base import BinarySolution, Job
 from dask_s3vm.methods.cccp import train_cccp
 from dask_s3vm.methods.da import train_da
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.qn import train_qn, train_supervised_qn
-from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.methods.tsvm import train_tsvm
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.methods import (
@@ -38,25 +37,21 @@ class TransductiveS3VM(TransductiveParameters, GuardedS3VM):
         "not yet computed, if X is one.",
     )
 
-    #: trains one binary problem: (record, name, tags, engine, task, parameters, start)
+    #: trains one binary problem: (job, parameters)
     _method: ClassVar[Callable[..., BinarySolution]]
 
-    def _solve(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
-    ) -> BinarySolution:
-        if rows.supervised:
-            return self._solve_supervised(rows, task, start, name, tags)
-        method = type(self)._method
-        return method(rows.record, f"{name}/fit", tags, rows.engine, task, self, start)
+    def _solve(self, rows: FitRows, job: Job) -> BinarySolution:
+        return self._solve_supervised(job) if rows.supervised else type(self)._method(job, self)
 
-    def _solve_supervised(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
-    ) -> BinarySolution:
+    def _solve_supervised(self, job: Job) -> BinarySolution:
         """Train on the labeled rows alone."""
         return train_l2svm(
-            rows.record, f"{name}/newton", tags, rows.engine, task, start,
-            lam=self.lam, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter,
-        )  # fmt: skip
+            job,
+            lam=self.lam,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
 
 
 @parametrized
@@ -231,8 +226,6 @@ class QNS3VM(QNParameters, TransductiveS3VM):
         if self.offset == "free" and not self.fit_intercept:
             raise ValueError("offset='free' has no effect with fit_intercept=False")
 
-    def _solve_supervised(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
-    ) -> BinarySolution:
+    def _solve_supervised(self, job: Job) -> BinarySolution:
         """Train on the labeled rows alone, with the method's own loss."""
-        return train_supervised_qn(rows.record, f"{name}/fit", tags, rows.engine, task, self, start)
+        return train_supervised_qn(job, self)
