@@ -8,7 +8,7 @@ from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import BinarySolution, Job
 from dask_s3vm.methods.l2svm import train_l2svm
-from dask_s3vm.parameters.fields import fitted, parametrized
+from dask_s3vm.parameters.fields import parametrized
 from dask_s3vm.parameters.methods import L2SVMParameters
 
 
@@ -41,9 +41,6 @@ class L2SVM(L2SVMParameters, LinearS3VM):
     >>> float((model.predict(X) == y).mean().compute()) > 0.95
     True
     """
-
-    n_iter_: int = fitted("int", L2SVMParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", L2SVMParameters.facts.history_words())
 
     def _solve(self, rows: FitRows, job: Job) -> BinarySolution:
         return train_l2svm(

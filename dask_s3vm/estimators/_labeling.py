@@ -135,9 +135,6 @@ class QPS3VM(QPParameters, LabelingS3VM):
     True
     """
 
-    n_iter_: int = fitted("int", QPParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", QPParameters.facts.history_words())
-
     _solution = LabelingSolution
 
     def _search(self, engine: Engine, task: BinaryTask, cost: float) -> Method[Any, Any]:
@@ -197,8 +194,6 @@ class SubmodularS3VM(SQPParameters, ShardedSearch, LabelingS3VM):
         "float or ndarray of shape (n_classes,)",
         "The part of the largest S that `set_value_` is at least, proven for these data.",
     )
-    n_iter_: int = fitted("int", SQPParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", SQPParameters.facts.history_words())
 
     _solution = PickedSolution
 

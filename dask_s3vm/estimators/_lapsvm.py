@@ -8,7 +8,7 @@ from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.methods.base import Job
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.lapsvm import draw_graph, train_lapsvm
-from dask_s3vm.parameters.fields import fitted, parametrized
+from dask_s3vm.parameters.fields import parametrized
 from dask_s3vm.parameters.methods import LapSVMParameters
 
 
@@ -44,9 +44,6 @@ class LapSVM(LapSVMParameters, LinearS3VM):
     >>> float((model.fit(X, hide_labels(y, 6)).predict(X) == y).mean().compute()) > 0.95
     True
     """
-
-    n_iter_: int = fitted("int", LapSVMParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", LapSVMParameters.facts.history_words())
 
     def _is_supervised(self, totals: Any) -> bool:
         return self.lam_manifold == 0 or super()._is_supervised(totals)

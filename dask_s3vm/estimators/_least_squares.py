@@ -99,8 +99,6 @@ class RLSC(RLSCParameters, LeastSquaresModel, LinearS3VM):
         "ndarray of shape (n_lams,)",
         "Mean squared residual of these predictions, added over the binary problems.",
     )
-    n_iter_: int = fitted("int", RLSCParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", RLSCParameters.facts.history_words())
 
     def _train(self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None) -> list[Any]:
         lams = [
@@ -241,8 +239,6 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
         "two classes: predicted by the model). A dask array if X is one.",
     )
     lam_: float = fitted("float", "The lam that was used.")
-    n_iter_: int = fitted("int", S2RLSCParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", S2RLSCParameters.facts.history_words())
 
     _solution = LabeledSolution
 

@@ -59,8 +59,6 @@ class S3VM(S3VMParameters, GuardedS3VM):
     """
 
     n_labeled_: int = fitted("int", "Number of labeled rows.")
-    n_iter_: int = fitted("int", S3VMParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", S3VMParameters.facts.history_words())
 
     @property
     def _is_guarded(self) -> bool:

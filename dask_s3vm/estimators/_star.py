@@ -119,13 +119,11 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     gap_: float | np.ndarray = fitted(
         "float or ndarray of shape (n_classes,)", "Duality gap of the last training."
     )
-    n_iter_: int = fitted("int", STARParameters.facts.iteration_words())
     termination_: str = fitted(
         "str",
         '"converged"; "precision" if rounding allowed no smaller gap; "max_stages" if that was '
         'met; "max_iter" if a training ended by that.',
     )
-    history_: list[dict[str, Any]] = fitted("list of dict", STARParameters.facts.history_words())
 
     _counted = "rounds or steps of one training"
     _solution = StarSolution

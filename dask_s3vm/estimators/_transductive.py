@@ -85,9 +85,6 @@ class TSVM(TSVMParameters, TransductiveS3VM):
     True
     """
 
-    n_iter_: int = fitted("int", TSVMParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", TSVMParameters.facts.history_words())
-
     _method = staticmethod(train_tsvm)
 
 
@@ -120,9 +117,6 @@ class DAS3VM(DAParameters, TransductiveS3VM):
     >>> float((model.transduction_ == y).mean().compute()) > 0.95
     True
     """
-
-    n_iter_: int = fitted("int", DAParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", DAParameters.facts.history_words())
 
     _method = staticmethod(train_da)
 
@@ -166,8 +160,6 @@ class CCCPS3VM(CCCPParameters, TransductiveS3VM):
         "ndarray of shape (1,) or (n_classes,)",
         "2 positive_ratio - 1 - w.m, moved where `balance` asks for it.",
     )
-    n_iter_: int = fitted("int", CCCPParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", CCCPParameters.facts.history_words())
 
     _counted = "rounds of one convex problem"
     _method = staticmethod(train_cccp)
@@ -209,8 +201,6 @@ class QNS3VM(QNParameters, TransductiveS3VM):
         "ndarray of shape (1,) or (n_classes,)",
         "b - w.m, moved where `balance` asks for it: rows to be predicted need no centering.",
     )
-    n_iter_: int = fitted("int", QNParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", QNParameters.facts.history_words())
 
     _counted = "evaluations"
     _method = staticmethod(train_qn)
