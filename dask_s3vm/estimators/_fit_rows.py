@@ -29,7 +29,7 @@ class FitRows:
     weighted : whether rows have weights.
     start : (k, d + 1) weights to start from, in the user's column order, or None.
     block_rows : number of rows of each block of X.
-    rows : the rows themselves, for estimators with exact kernel columns; None for all others.
+    exact_rows : the rows themselves, for estimators with exact kernel columns; None for all others.
     record : of this fit; holds the state of an interrupted one, if there is one to resume.
     known : see `PlacedRows`.
     """
@@ -43,7 +43,7 @@ class FitRows:
     weighted: bool
     start: np.ndarray | None
     block_rows: tuple[int, ...]
-    rows: Any
+    exact_rows: Any
     record: Record
     known: dict[Any, Any] | None = None
 
