@@ -132,7 +132,7 @@ def about_fit(estimator: Fitted, engine: Engine) -> dict[str, Any]:
 
 
 def _parameters(estimator: Fitted) -> list[list[str]]:
-    """(name, value, whether it was chosen) of parameters that are numbers or words; chosen first."""
+    """(name, value, whether chosen) of parameters that are numbers or words; chosen ones first."""
     try:
         defaults = type(estimator)().get_params(deep=False)
     except TypeError:  # an estimator of somebody else that has no defaults
