@@ -40,13 +40,6 @@ _BLOCKSIZE = "64 MiB"
 @data_options
 @label_place_options
 @option(
-    "--known-labels",
-    metavar="A,B,...",
-    group="labels",
-    shown="all",
-    help="Labels that may occur; any other label is an error.",
-)
-@option(
     "--unlabeled",
     group="labels",
     metavar="MARK",
@@ -61,7 +54,6 @@ def convert(
     output: str,
     to_format: str | None,
     overwrite: bool,
-    known_labels: str | None,
     unlabeled: str | None,
     as_json: bool,
     quiet: bool,
@@ -84,7 +76,7 @@ def convert(
         if exists(output.rstrip("/")) and not overwrite:
             raise FileExistsError(f"{output} exists already; add --overwrite to replace it")
         source = reading_format(list(data), chosen["format"])
-        reading, writing = _own_options(source, target, known_labels, unlabeled)
+        reading, writing = _own_options(source, target, unlabeled)
         mark = reading.pop("unlabeled", None)
         if "blocksize" in options_of(source.load("reader")):
             reading["blocksize"] = chosen["blocksize"] or _BLOCKSIZE
@@ -111,13 +103,11 @@ def convert(
 
 
 def _own_options(
-    source: Any, target: Any, known_labels: str | None, unlabeled: str | None
+    source: Any, target: Any, unlabeled: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the options of the reader and of the writer; an option without effect is refused."""
     reading: dict[str, Any] = {}
     writing: dict[str, Any] = {}
-    if known_labels is not None:
-        reading["known_labels"] = [_word(word) for word in known_labels.split(",")]
     if unlabeled is not None:
         if "unlabeled" in options_of(source.load("reader")):
             reading["unlabeled"] = _word(unlabeled)

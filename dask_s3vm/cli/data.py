@@ -286,8 +286,6 @@ def _read(
 
     reader = form.load("reader")
     known = options_of(reader)
-    if "known_labels" in given and "classes" in known:
-        given["classes"] = [str(word) for word in given.pop("known_labels")]
     for name, value in given.items():
         is_fixed = name == "label" and form.name not in WITH_LABEL and value is not False
         if is_fixed or (name not in known and name != "positive"):

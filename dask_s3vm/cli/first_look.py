@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from dask_s3vm.cli.data import WITH_LABEL, read_rows, reading_options, refuse_pipes
+from dask_s3vm.cli.options import name_options
 from dask_s3vm.cli.stopping import BadData
 
 #: Bytes of text that are looked at before a cluster is started.
@@ -58,7 +59,7 @@ def first_look(paths: tuple[str, ...], chosen: Mapping[str, Any], mark: Any) -> 
             options = reading_options(chosen) | {"format": form.name}
             read_rows((copy,), options, labels=chosen["labels"] is None, unlabeled=mark)
         except ValueError as error:
-            raise BadData(str(error).replace(copy, file.name)) from error
+            raise BadData(name_options(str(error).replace(copy, file.name))) from error
 
 
 def _first_file(path: str, form: Any) -> Any:

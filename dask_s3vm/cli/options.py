@@ -4,6 +4,7 @@
 `--format` is shown if that value is on the command line too, and `--help-all` shows all options.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -82,7 +83,11 @@ class GroupedCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the command line; note the values of `TOPICS` for `--help`, which comes first."""
-        ctx.meta["topics"] = _values_of(TOPICS, args)
+        ctx.meta["topics"] = topics = _values_of(TOPICS, args)
+        if {"-h", "--help", "--help-all"} & {*args}:  # which would come before a wrong value
+            for one in self.params:
+                if one.name in topics:
+                    one.type_cast_value(ctx, topics[one.name])
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -126,6 +131,32 @@ def _values_of(names: Iterable[str], args: list[str]) -> dict[str, str]:
             elif word.startswith(f"--{name}="):
                 found[name] = word.split("=", 1)[1]
     return found
+
+
+def name_options(message: str) -> str:
+    """Return a message with the options of the current command for parameters of Python."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None:
+        return message
+    flags = {
+        getattr(one, "parameter", one.name): one.opts[0] for one in ctx.command.get_params(ctx)
+    }
+    for name, flag in flags.items():
+        if not flag.startswith("--"):
+            continue
+        word = rf"(?<![\w'\"/.\\-]){name}"
+        message = re.sub(rf"The '{name}' parameter of \w+", flag, message)
+        message = re.sub(rf"{word}=(?=[\w'.-])", f"{flag} ", message)
+        message = re.sub(rf"{word}=(?=[ ,;)]|$)", flag, message)
+        message = re.sub(rf"the option {name}\b", flag, message)
+        # a name with a low line is no word of English; others are if they begin what is said
+        plain = (
+            rf"{word}(?![\w'\"/.])"
+            if "_" in name
+            else rf"(?:^|(?<=: )){name}(?= (?:is|must|names)\b)"
+        )
+        message = re.sub(plain, flag, message)
+    return message
 
 
 def option(*names: str, group: str, **more: Any) -> Callable[..., Any]:

@@ -55,8 +55,9 @@ def predict(
 ) -> None:
     """Predict the rows of DATA with MODEL, one line per row.
 
-    Tables are encoded like the training tables of the model. Labels in DATA are ignored. With
-    --proba a line has a number for each class, in their order; the first line names the classes.
+    Tables are encoded like the training tables of the model. Labels in DATA, and columns that the
+    model does not know, are ignored. With --proba the output is csv: the first line names the
+    classes, and each row has a probability for each of them.
 
     \b
     Example:
@@ -84,8 +85,9 @@ def predict(
             values = np.asarray(wanted(X))
         text = io.StringIO()
         if proba:
-            text.write(" ".join(str(label) for label in estimator.classes_.tolist()) + "\n")
-        np.savetxt(text, values, fmt="%.17g" if decision or proba else "%s")
+            csv.writer(text, lineterminator="\n").writerow(estimator.classes_.tolist())
+        numbers = decision or proba
+        np.savetxt(text, values, "%.17g" if numbers else "%s", delimiter="," if proba else " ")
         if output == "-":
             click.echo(text.getvalue(), nl=False)
         else:

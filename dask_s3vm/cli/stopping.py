@@ -20,6 +20,7 @@ from typing import IO, Any, NoReturn
 
 import click
 
+from dask_s3vm.cli.options import name_options
 from dask_s3vm.exceptions import EngineError, MemoryShortError
 from dask_s3vm.interrupts import Interrupt, Work, current
 
@@ -101,7 +102,7 @@ def format_errors() -> Iterator[None]:
     except (ValueError, TypeError, ImportError) as error:
         if not is_deliberate(error):
             raise
-        raise BadData(str(error)) from error
+        raise BadData(name_options(str(error))) from error
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from dask_s3vm.cli.options import (
     json_option,
     kernel_options,
     label_options,
+    name_options,
     option,
     quiet_option,
 )
@@ -154,7 +155,7 @@ class Job:
         try:
             estimator._validate_params()
         except ValueError as error:
-            raise click.UsageError(str(error)) from None
+            raise click.UsageError(name_options(str(error))) from None
 
     def prepare(self, estimator: Any, record: RunRecord) -> None:
         """Look at the input before anything is started: separate labels, and the first rows."""

@@ -56,7 +56,8 @@ def tune(ctx: click.Context, **chosen: Any) -> None:
     """Try values of parameters on DATA, and train a model with the best.
 
     Each candidate is trained on all rows but one fold of the labeled ones, in turn, and scored by
-    its accuracy on that fold. Standard output has the candidates, the best one first.
+    its accuracy on that fold. Of equal ones, that with the largest lam is taken. Standard output
+    has the candidates, the best one first.
 
     \b
     Examples:
@@ -166,6 +167,7 @@ def _carry_out(
         "cv": chosen["folds"],
         "checkpoint": chosen["checkpoint"],
         "verbose": not chosen["quiet"],
+        "ties": "simplest",
     }
     search: Any
     if chosen["random"] is None:
@@ -182,7 +184,7 @@ def _carry_out(
         best = search.best_estimator_
         rows.attach_encoder(best)
         save_model(best, chosen["model"])
-        table = _table(search.cv_results_)
+        table = _table(search.cv_results_, search.best_index_)
         result = {
             **shape_of(X),
             "folds": chosen["folds"],
@@ -199,9 +201,10 @@ def _carry_out(
     return {**result, "candidates": table}
 
 
-def _table(results: Mapping[str, Any]) -> list[Row]:
+def _table(results: Mapping[str, Any], best: int) -> list[Row]:
     """Return one row per candidate, the best one first."""
-    order = np.argsort(results["rank_test_score"], kind="stable")
+    ranks = results["rank_test_score"]
+    order = np.lexsort((np.arange(len(ranks)) != best, ranks))
     return [
         {
             "rank": int(results["rank_test_score"][number]),

@@ -366,8 +366,8 @@ def refuse_mixed(name: str, words: Sequence[str]) -> None:
             name,
             tuple(others),
             f"holds numbers, but also {shown}; wanted one kind: "
-            "name these in the option null_values, which makes them missing, or the column in "
-            "categorical or text",
+            "name these in null_values=, which makes them missing, or the column in "
+            "categorical= or text=",
         )
 
 

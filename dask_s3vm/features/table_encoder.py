@@ -211,7 +211,7 @@ class TableEncoder(TransformerMixin, TableParameters):
         if words is None or len(words) > self.max_categories:
             raise ValueError(
                 f"column {name!r} has more than {self.max_categories} categories "
-                f"(max_categories); name it in text, numeric or drop, or allow more"
+                f"(max_categories); name it in text=, numeric= or drop=, or allow more"
             )
         if name not in self.named_categorical:
             refuse_mixed(name, words)

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import dask
 import dask.array as da
 import numpy as np
-from dask.utils import parse_bytes
 from scipy.sparse import csr_array, load_npz
 
 from dask_s3vm.io.archive import BROKEN, check_archive, opened_archive, read_header
@@ -35,7 +34,6 @@ def read_npz(
     *,
     n_features: int | None = None,
     block: Literal["gcxs", "scipy"] | None = None,
-    known_labels: Any = None,
 ) -> tuple[Any, Any]:
     """Read rows and labels of one ``.npz`` file into memory, or of several as lazy blocks.
 
@@ -48,7 +46,7 @@ def read_npz(
     block : {"gcxs", "scipy"}, optional
         Type of the blocks. By default a single file is read at once into a
         ``scipy.sparse.csr_array``, and several have blocks of type ``sparse.GCXS``.
-    n_features, known_labels
+    n_features
         As in `read_svmlight`.
 
     Returns
@@ -64,7 +62,6 @@ def read_npz(
         urlpath,
         n_features=n_features,
         block="scipy" if at_once else block or "gcxs",
-        known_labels=known_labels,
     )
     return dask.compute(X, y, scheduler="sync") if at_once else (X, y)
 
@@ -142,7 +139,6 @@ def read_npy(
     y_path: UrlPath | None = None,
     n_features: int | None = None,
     blocksize: int | str = "32MiB",
-    known_labels: Any = None,
 ) -> tuple[da.Array, da.Array | None]:
     """Open matrices in ``.npy`` files as dask arrays; several are put under each other.
 
@@ -155,7 +151,7 @@ def read_npy(
         is one.
     blocksize : int or str
         Bytes in one block.
-    n_features, known_labels
+    n_features
         As in `read_svmlight`.
 
     Returns
@@ -165,10 +161,9 @@ def read_npy(
     y : dask.array.Array of shape (n_rows,) or None
         The labels.
     """
-    check_options(blocksize=blocksize)
-    source = NpySource(parse_bytes(blocksize), {})
+    source = NpySource(check_options(blocksize=blocksize), {})
     source.labels.update(_find_labels(find_files(urlpath, source.belongs), y_path))
-    return open_blocks(source, urlpath, n_features=n_features, known_labels=known_labels)
+    return open_blocks(source, urlpath, n_features=n_features)
 
 
 @dataclass(frozen=True)
@@ -251,7 +246,7 @@ class NpySource(Source):
         if not np.all(np.isfinite(rows)):
             row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
             reason = f"value {rows[row, column]} of column {column} is not finite"
-            raise DataFileError(piece.file.name, reason, self.where(piece, row))
+            raise DataFileError(piece.file.name, reason, f"row {piece.low + row}")
         return rows.astype(dtype, copy=False)
 
     def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:

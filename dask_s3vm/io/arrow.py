@@ -43,7 +43,6 @@ def read_arrow(
     n_features: int | None = None,
     block: Literal["gcxs", "scipy"] = "gcxs",
     dtype: Any = None,
-    known_labels: Any = None,
     unlabeled: Any = None,
 ) -> tuple[da.Array, da.Array | None]:
     """Open Arrow IPC files (also called Feather) as dask arrays, one block per record batch.
@@ -65,8 +64,6 @@ def read_arrow(
         Type of the sparse blocks. Dense rows are numpy blocks.
     dtype : dtype, optional
         Type of the values, float64 or float32; by default as stored.
-    known_labels : list, optional
-        As in `read_svmlight`.
     unlabeled : int or str, optional
         What to put in place of labels that are null. Without it, a null is an error.
 
@@ -78,7 +75,7 @@ def read_arrow(
         The labels; strings as objects. None if there are none.
     """
     source = BatchSource("arrow", unlabeled)
-    return open_blocks(source, urlpath, n_features, block, dtype, known_labels)
+    return open_blocks(source, urlpath, n_features, block, dtype)
 
 
 def read_parquet(
@@ -87,7 +84,6 @@ def read_parquet(
     n_features: int | None = None,
     block: Literal["gcxs", "scipy"] = "gcxs",
     dtype: Any = None,
-    known_labels: Any = None,
     unlabeled: Any = None,
 ) -> tuple[da.Array, da.Array | None]:
     """Open Parquet files as dask arrays, one block per row group: see `read_arrow`.
@@ -95,7 +91,7 @@ def read_parquet(
     Opening reads footers only; blocks are read, and checked, when the arrays are computed.
     """
     source = BatchSource("parquet", unlabeled)
-    return open_blocks(source, urlpath, n_features, block, dtype, known_labels)
+    return open_blocks(source, urlpath, n_features, block, dtype)
 
 
 class BatchSource(Source):
@@ -124,10 +120,6 @@ class BatchSource(Source):
     def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
         """Return the labels of a batch."""
         return self._batch(piece, "label").labels(dtype, self.unlabeled)
-
-    def where(self, piece: Piece, row: int) -> str:
-        """Rows count within their batch."""
-        return f"{UNITS[self.name]} {piece.number}, row {row}"
 
     def _batch(self, piece: Piece, *columns: str) -> "_Batch":
         place = f"{UNITS[self.name]} {piece.number}"

@@ -24,7 +24,7 @@ from dask_s3vm.io.sources import DataFile, UrlPath, attempt_all, find_files
 from dask_s3vm.io.svmlight_text import LARGEST_COLUMN
 
 __all__ = ["MOST_FEATURES", "Head", "Piece", "Source", "check_options", "empty_block", "lazy_pair",
-           "open_blocks", "sorted_labels", "unknown_label"]  # fmt: skip
+           "open_blocks"]  # fmt: skip
 
 #: Column numbers count from 0 and fit an unsigned 32-bit word, with one to spare.
 MOST_FEATURES = LARGEST_COLUMN + 1
@@ -36,8 +36,8 @@ def check_options(
     block: Any = "gcxs",
     dtype: Any = np.float64,
     blocksize: Any = 1,
-) -> None:
-    """Refuse options of readers that make no sense: ValueError names what is wanted."""
+) -> int:
+    """Refuse options of readers that make no sense, and return the blocksize in bytes."""
     if n_features is not None and (
         not isinstance(n_features, Integral) or not 1 <= int(n_features) <= MOST_FEATURES
     ):
@@ -49,8 +49,13 @@ def check_options(
         raise ValueError(f"block is {block!r}, wanted 'gcxs' or 'scipy'")
     if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"dtype is {np.dtype(dtype)}, wanted float32 or float64")
-    if parse_bytes(blocksize) < 1:
-        raise ValueError(f"blocksize is {blocksize!r}, wanted at least one byte")
+    try:
+        size = parse_bytes(blocksize)
+    except ValueError:
+        size = 0
+    if size < 1:
+        raise ValueError(f"blocksize is {blocksize!r}, wanted at least one byte, as in '16MiB'")
+    return size
 
 
 def empty_block(dtype: Any, block: str) -> Any:
@@ -162,10 +167,6 @@ class Source:
         """Return the file that has the labels."""
         return file
 
-    def where(self, piece: Piece, row: int) -> str:
-        """Return the place of a row of a piece, for errors."""
-        return f"row {piece.low + row}"
-
 
 def open_blocks(
     source: Source,
@@ -173,14 +174,12 @@ def open_blocks(
     n_features: int | None,
     block: str = "gcxs",
     dtype: Any = None,
-    known_labels: Any = None,
 ) -> tuple[da.Array, da.Array | None]:
     """Open files as dask arrays, one block per piece. Labels are read without rows.
 
     Options are those of `dask_s3vm.io.read_arrow`; y is None if there are no labels.
     """
     check_options(n_features=n_features, block=block, dtype=dtype)
-    known = sorted_labels(known_labels)
     files = find_files(urlpath, source.belongs)
     if all(file.is_local for file in files):  # a millisecond each
         heads = [_look(source, file, n_features) for file in files]
@@ -198,14 +197,14 @@ def open_blocks(
     dtype = stored if dtype is None else np.dtype(dtype)
     rows = [piece.rows for piece in pieces]
     versions = [(file.name, file.version) for file in files]
-    token = tokenize(versions, vars(source), rows, columns, block, dtype, known)
+    token = tokenize(versions, vars(source), rows, columns, block, dtype)
     meta = np.empty((0, 0), dtype=dtype) if heads[0].dense else empty_block(dtype, block)
     tasks = [(_read_rows, source, piece, columns, dtype, block) for piece in pieces]
     X = _lazy_array(f"{source.name}-X-{token}", tasks, rows, (columns,), meta)
     kind = _common_type([file.name for file in files], [head.labels for head in heads])
     if kind is None:
         return X, None
-    more = [(_read_labels, source, piece, kind, known) for piece in pieces]
+    more = [(_read_labels, source, piece, kind) for piece in pieces]
     return X, _lazy_array(f"{source.name}-y-{token}", more, rows, (), np.empty(0, dtype=kind))
 
 
@@ -243,14 +242,11 @@ def _read_rows(source: Source, piece: Piece, n_features: int, dtype: np.dtype, b
     return as_block(matrix, block) if sp.issparse(matrix) else matrix
 
 
-def _read_labels(source: Source, piece: Piece, dtype: np.dtype, known: Any) -> np.ndarray:
+def _read_labels(source: Source, piece: Piece, dtype: np.dtype) -> np.ndarray:
     file = source.labels_of(piece.file)
     with told(file.name, source.broken, source.refusal):
         labels = source.read_labels(piece, dtype)
     _check_length(file, piece, len(labels))
-    if (row := unknown_label(labels, known)) is not None:
-        reason = f"label {labels.tolist()[row]!r} is not one of {known.tolist()}"
-        raise DataFileError(file.name, reason, source.where(piece, row))
     return labels
 
 
@@ -272,28 +268,6 @@ def _common_type(names: Sequence[str], types: Sequence[np.dtype | None]) -> np.d
         if kind is not None and _is_text(kind) != _is_text(held[0]):
             raise DataFileError(name, f"has labels of type {kind}, but {names[0]} of {held[0]}")
     return np.result_type(*held) if held else None
-
-
-def sorted_labels(labels: Any) -> np.ndarray | None:
-    """Return the labels that a reader's option `known_labels` allows; None allows any."""
-    if labels is None:
-        return None
-    known = np.unique(np.asarray(labels))
-    if known.ndim != 1 or not known.size or known.dtype.kind not in "biufU":
-        raise ValueError(f"known_labels is {labels!r}, wanted a list of numbers or of strings")
-    return known
-
-
-def unknown_label(labels: np.ndarray, known: np.ndarray | None) -> int | None:
-    """Return the first row whose label is not known; None if all are."""
-    if known is None or not len(labels):
-        return None
-    strange = np.zeros(1, dtype=np.int64)
-    if _is_text(labels.dtype) == _is_text(known.dtype):
-        own = labels.astype(np.str_) if labels.dtype.kind == "O" else labels
-        place = np.minimum(np.searchsorted(known, own), len(known) - 1)
-        strange = np.flatnonzero(known[place] != own)
-    return int(strange[0]) if strange.size else None
 
 
 def _is_text(kind: np.dtype) -> bool:

@@ -114,22 +114,18 @@ def open_input(url: Url, mode: str = "rb") -> IO[Any]:
 def check_writable(url: Url) -> None:
     """Refuse a file that could not be written, before work starts that it is to hold.
 
-    On this machine its folder must be there and be writable. Elsewhere an empty file is written
-    beside it and removed. ValueError has the URL and what is wanted.
+    An empty file is written beside it and removed. ValueError has the URL and what is wanted.
     """
+    if "::" in os.fspath(url):
+        raise ValueError(f"{url}: chained URLs can only be read; wanted the URL of a plain file")
+    fs, path = filesystem(url)
     if is_local(url):
         path = os.path.realpath(address(url))
         folder = os.path.dirname(path)
         if not os.path.isdir(folder):
             raise ValueError(f"{address(url)}: there is no folder {folder} to write to")
         _check_regular(path)
-        if not os.access(folder, os.W_OK):
-            raise ValueError(f"{address(url)}: the folder {folder} cannot be written to")
-        return
-    if "::" in os.fspath(url):
-        raise ValueError(f"{url}: chained URLs can only be read; wanted the URL of a plain file")
-    fs, path = filesystem(url)
-    if not path.strip("/") or path.endswith("/"):
+    elif not path.strip("/") or path.endswith("/"):
         raise ValueError(f"{url}: wanted the URL of a file")
     probe = _hidden(path)
     try:
@@ -138,10 +134,11 @@ def check_writable(url: Url) -> None:
         fs.pipe_file(probe, b"")
     # Every store has errors of its own.
     except Exception as error:
-        raise ValueError(
-            f"{url}: cannot be written: {error or type(error).__name__}; wanted a path, or the URL "
-            "of a store that can be written, such as s3://"
-        ) from error
+        wanted = "a path, or the URL of a store that can be written, such as s3://"
+        if is_local(url):
+            wanted = f"a folder where files can be created, unlike {os.path.dirname(path)}"
+        reason = getattr(error, "strerror", None) or error or type(error).__name__
+        raise ValueError(f"{address(url)}: cannot be written: {reason}; wanted {wanted}") from error
     with suppress(Exception):
         fs.rm_file(probe)
 

@@ -6,20 +6,16 @@ A first pass over the files finds where the rows are, and whether each is in ord
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
-from dask.utils import parse_bytes
 
 from dask_s3vm.engine.containers import as_block
 from dask_s3vm.io.blocks import (
     check_options,
     empty_block,
     lazy_pair,
-    sorted_labels,
-    unknown_label,
 )  # fmt: skip
 from dask_s3vm.io.errors import SvmlightError, told
 from dask_s3vm.io.formats import FORMATS
@@ -36,7 +32,6 @@ from dask_s3vm.io.svmlight_text import (
     BadLineError,
     Summary,
     parse,
-    parse_line,
     summarize,
     with_labels,
 )  # fmt: skip
@@ -68,7 +63,6 @@ class _Format:
     labeled: bool
     block: str
     dtype: np.dtype
-    known: np.ndarray | None = None
 
 
 def read_svmlight(
@@ -79,7 +73,6 @@ def read_svmlight(
     blocksize: int | str = "32MiB",
     block: Literal["gcxs", "scipy"] = "gcxs",
     dtype: Any = np.float64,
-    known_labels: Any = None,
     has_labels: bool | Literal["auto"] = True,
 ) -> tuple[da.Array, Any]:
     """Read svmlight (libsvm) text into dask arrays with known chunk sizes.
@@ -105,9 +98,6 @@ def read_svmlight(
         Blocks of `X` as ``sparse.GCXS`` (rows compressed) or as ``scipy.sparse.csr_array``.
     dtype : dtype
         Type of the values, float64 or float32.
-    known_labels : list of numbers, optional
-        The labels that may occur, the mark of unlabeled rows included. Any other is an error
-        when its block is computed.
     has_labels : bool or "auto"
         False if rows have no labels in front, as in files of SVMlin; then every line is a row. With
         ``"auto"``, the first row of the first file tells.
@@ -120,10 +110,10 @@ def read_svmlight(
         The labels: int64 if all labels of all files are whole numbers, else float64. ``None`` if
         rows have no labels.
     """
-    check_options(n_features=n_features, block=block, dtype=dtype, blocksize=blocksize)
+    size = check_options(n_features=n_features, block=block, dtype=dtype, blocksize=blocksize)
     if not isinstance(zero_based, bool) and zero_based != "auto":
         raise ValueError(f"zero_based is {zero_based!r}, wanted True, False or 'auto'")
-    dtype, size = np.dtype(dtype), parse_bytes(blocksize)
+    dtype = np.dtype(dtype)
     files = find_files(urlpath, FORMATS["svmlight"].fits)
     if not isinstance(has_labels, bool) and has_labels != "auto":
         raise ValueError(f"has_labels is {has_labels!r}, wanted True, False or 'auto'")
@@ -141,7 +131,6 @@ def read_svmlight(
         labeled=labeled,
         block=block,
         dtype=dtype,
-        known=sorted_labels(known_labels),
     )
     x_meta = empty_block(dtype, block)
     y_meta = np.empty(0, dtype=np.int64 if form.integral else np.float64) if labeled else None
@@ -158,10 +147,15 @@ def _told(name: str) -> AbstractContextManager[None]:
 def _starts_with_label(file: DataFile) -> bool:
     """Whether the first row begins with a label, rather than with an index:value pair."""
     with _told(file.name), file.opened() as stream:
-        while line := stream.readline(1 << 16):
-            words = line.split(b"#", 1)[0].split(None, 1)
-            if words:
-                return b":" not in words[0]
+        rest, chunk = b"", b"\n"
+        while chunk:  # in steps: a line may be long, and not every store reads a part of one
+            chunk = bytes(stream.read(1 << 16))
+            *lines, rest = (rest + (chunk or b"\n")).split(b"\n")
+            for line in (*lines, rest):
+                words = line.split(b"#", 1)[0].split(None, 1)
+                if len(words) == 2 or (words and line is not rest):
+                    return b":" not in words[0]
+            rest = b"#" if b"#" in rest else rest
     return True
 
 
@@ -216,19 +210,7 @@ def _parse(form: _Format, piece: _Piece, pieces: int) -> tuple[Any, np.ndarray]:
     except ValueError as error:
         reason = f"has changed since it was surveyed: {error}"
         raise SvmlightError(file.name, reason) from error
-    if (row := unknown_label(labels, form.known)) is not None:
-        raise _unknown(piece, form, lines, row)
     if form.integral:
         labels = labels.astype(np.int64)
     matrix.eliminate_zeros()
     return as_block(matrix, form.block), labels
-
-
-def _unknown(piece: _Piece, form: _Format, lines: bytes, row: int) -> SvmlightError:
-    """Return the error of a row whose label is not known, with its line."""
-    assert form.known is not None
-    reason = f"the label is not one of {form.known.tolist()}"
-    numbered = enumerate(lines.split(b"\n"), piece.file.count(b"\n", 0, piece.span[0]) + 1)
-    rows = (one for one in numbered if parse_line(one[1], 0, form.dtype) is not None)
-    number, line = next(islice(rows, row, None))
-    return SvmlightError(piece.file.name, reason, number, line[:200])

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
-from dask.utils import parse_bytes
 
 from dask_s3vm.features.table_columns import CellError, MixedColumnError, warn_of_unknown
 from dask_s3vm.features.table_encoder import TableEncoder
@@ -126,10 +125,9 @@ n_text_features, max_categories, dtype
     FileNotFoundError
         If a file does not exist.
     """
-    check_options(block=block)
-    size = parse_bytes(blocksize)
-    if not 0 < size <= 2**30:
-        raise ValueError(f"blocksize is {blocksize!r}, wanted at least a byte and at most 1 GiB")
+    size = check_options(block=block, blocksize=blocksize)
+    if size > 2**30:
+        raise ValueError(f"blocksize is {blocksize!r}, wanted at most 1 GiB")
     fitted = encoder is not None
     new = TableEncoder(
         categorical=categorical,

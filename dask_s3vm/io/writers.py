@@ -81,24 +81,35 @@ def svmlight_text(rows: Any, labels: np.ndarray, first_column: int) -> list[byte
 
     Arrow writes the numbers, each as short as it can be.
     """
+
+    def heads(columns: np.ndarray) -> Any:
+        numbers = pa.array(columns.astype(np.int64) + first_column).cast(pa.string())
+        return pc.binary_join_element_wise(" ", numbers, ":", "")
+
     pieces = []
+    known = heads(np.arange(rows.shape[1])) if rows.shape[1] <= rows.nnz else None
     for low, high in pairwise(_cuts(rows.indptr, _TEXT_ENTRIES)):
         first, last = rows.indptr[low], rows.indptr[high]
-        marks = pa.array(labels[low:high]).cast(pa.string())
-        columns = pa.array(rows.indices[first:last].astype(np.int64) + first_column)
+        columns = rows.indices[first:last]
+        own = heads(columns) if known is None else known.take(pa.array(columns))
         values = pa.array(rows.data[first:last].astype(np.float64, copy=False))
-        pairs = pc.binary_join_element_wise(
-            columns.cast(pa.string()), values.cast(pa.string()), ":"
-        )
-        offsets = pa.array((rows.indptr[low : high + 1] - first).astype(np.int32))
-        entries = pc.binary_join(pa.ListArray.from_arrays(offsets, pairs), " ")
-        filled = pc.binary_join_element_wise(marks, entries, " ")
-        lines = pc.if_else(pc.equal(pc.binary_length(entries), 0), marks, filled)
-        whole = pa.ListArray.from_arrays(pa.array([0, high - low], pa.int32()), lines)
-        pieces.append(
-            pc.binary_join(whole, "\n")[0].as_buffer().to_pybytes() + b"\n" * (high > low)
-        )
+        edges, text = _joined(own, values.cast(pa.string()))
+        # pairs stand one after the other: those of a row are one text already
+        edges = pa.py_buffer(edges[rows.indptr[low : high + 1] - first])
+        entries = pa.StringArray.from_buffers(high - low, edges, text)
+        marks = pa.array(labels[low:high]).cast(pa.string())
+        pieces.append(_joined(marks, entries, "\n")[1].to_pybytes())
     return pieces
+
+
+def _joined(*texts: Any) -> tuple[np.ndarray, Any]:
+    """Join texts element by element; return where each begins and ends, and all of them."""
+    joined = pc.binary_join_element_wise(*texts, "")
+    _, edges, text = joined.buffers()
+    if not len(joined):
+        return np.zeros(1, np.int32), pa.py_buffer(b"")
+    found = np.frombuffer(edges, np.int32)[: len(joined) + 1]
+    return found, text.slice(0, int(found[-1]))
 
 
 def _schema(kind: Kind) -> Any:

@@ -31,6 +31,7 @@ from dask_s3vm.model_selection._results import (
 from dask_s3vm.model_selection._run import Job, pieces_of, placements, run
 from dask_s3vm.model_selection._splits import Fold, Labeled, folds_of, labeled_rows
 from dask_s3vm.model_selection._store import SearchProgress, Store, fingerprint_of
+from dask_s3vm.model_selection._trials import Trials, trials_of, with_few_unlabeled
 
 
 def _refitted(name: str) -> Callable[[Any], bool]:
@@ -83,9 +84,9 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         candidates = self._candidates()
         check_choice(self, candidates)
         opened = open_rows(X, y)  # the final fit opens X again, and keeps how
-        job = self._job(candidates, opened.X, opened.y, sample_weight)
+        job, trials = self._job(candidates, opened.X, opened.y, sample_weight)
         with closing(Store(self.checkpoint, lambda: self._fingerprint(job, candidates))) as store:
-            progress = SearchProgress(self, candidates, len(job.folds), store.scores())
+            progress = SearchProgress(self, candidates, trials.of, len(job.folds), store.scores())
             for piece, found, seeds in run(job, store.done(), store.seeds):
                 store.save(piece, found, seeds)
                 progress.add(found)
@@ -94,14 +95,18 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         self.scenario_ = "realistic" if job.test_set is None else "non-realistic"
         self.multimetric_ = is_multimetric(self.scoring)
         self.scorer_ = job.scoring.scorers if self.multimetric_ else job.scoring.scorers["score"]
+        decisive = self.refit if isinstance(self.refit, str) else job.scoring.names[0]
         scores = self._judge_failures(store.scores())
+        scores = trials.settled(scores, decisive, len(job.labeled.y))
         self.cv_results_ = results_table(candidates, len(job.folds), scores, job.scoring.names)
         self._choose(candidates)
         if self.refit:
             self._refit(X, y, sample_weight)
         return self
 
-    def _job(self, candidates: list[dict[str, Any]], X: Any, y: Any, sample_weight: Any) -> Job:
+    def _job(
+        self, candidates: list[dict[str, Any]], X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Job, Trials]:
         """Check the parameters and the data, and make the job."""
         own = isinstance(self.estimator, LinearS3VM)
         models = self._models(candidates)
@@ -119,10 +124,13 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
             folds = [Fold(np.zeros(0, dtype=np.intp), None)]
             test_set = self._test_rows(X, labeled)
         scoring = scoring_of(self.estimator, self.scoring, self.return_train_score)
+        trials = trials_of(models, self.test_set is None)
         catch = self.error_score != "raise"
-        return Job(
-            X, y, sample_weight, models, labeled, folds, test_set, scoring, self.warm_path, catch
-        )
+        job = Job(
+            X, y, sample_weight, trials.models, labeled, folds, test_set, scoring, self.warm_path,
+            catch,
+        )  # fmt: skip
+        return (with_few_unlabeled(job) if trials.all_guarded else job), trials
 
     def _models(self, candidates: list[dict[str, Any]]) -> dict[int, Any]:
         """Return unfitted models by number of the candidate."""
@@ -159,6 +167,7 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
             "estimator": type(self.estimator).__name__,
             "parameters": {k: v for k, v in params.items() if k not in ("callbacks", "verbose")},
             "candidates": candidates,
+            "models": [type(model).__name__ for model in job.models.values()],
             "scoring": {
                 name: getattr(one, "__qualname__", None) or repr(one)
                 for name, one in job.scoring.scorers.items()

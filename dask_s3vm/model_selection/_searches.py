@@ -19,6 +19,11 @@ class S3VMGridSearchCV(S3VMSearch):
     each fold is one task; larger rows stay in shards on all workers, and paths and folds run on
     them one after the other. The scores depend neither on this nor on the number of workers.
 
+    `S3VM`, and methods with `safe=True`, are either of two models. On each fold both are fitted, as
+    in their guard: to a loose tolerance, with all labeled rows and up to 5,000 unlabeled ones. The
+    scores of a candidate are those of the supervised model, unless the other one's mean is higher
+    by at least what one labeled row is to the accuracy. With a `test_set` the guard itself decides.
+
     Estimators of scikit-learn (`dask_s3vm.baselines`) work too; they get copies of the rows.
 
     Parameters

@@ -225,6 +225,8 @@ class SearchProgress:
         The search, for its callbacks and `verbose`.
     candidates : list of dict
         Parameters of each candidate.
+    of : list of int
+        Numbers of the candidates of the models that are fitted.
     n_splits : int
         Number of splits.
     saved : list of Score
@@ -232,15 +234,21 @@ class SearchProgress:
     """
 
     def __init__(
-        self, search: Any, candidates: list[dict[str, Any]], n_splits: int, saved: list[Score]
+        self,
+        search: Any,
+        candidates: list[dict[str, Any]],
+        of: list[int],
+        n_splits: int,
+        saved: list[Score],
     ) -> None:
         given = search.callbacks
         self._callbacks = [given] if callable(given) else list(given or [])
         self._verbose = bool(search.verbose)
         self._candidates = candidates
-        self._total = len(candidates) * n_splits
+        self._of = of
+        self._total = len(of) * n_splits
         self._began = time.perf_counter()
-        self._scores = np.full((len(candidates), n_splits), np.nan)
+        self._scores = np.full((len(of), n_splits), np.nan)
         self._is_done = np.zeros(self._scores.shape, dtype=bool)
         for score in saved:
             self._note(score)
@@ -252,9 +260,9 @@ class SearchProgress:
         for score in scores:
             self._note(score)
             row = {
-                "candidate": score.candidate,
+                "candidate": self._of[score.candidate],
                 "fold": score.fold,
-                "params": self._candidates[score.candidate],
+                "params": self._candidates[self._of[score.candidate]],
                 "score": _first(score),
                 "seconds": score.fit_time + score.score_time,
                 "done": int(self._is_done.sum()),
@@ -280,7 +288,7 @@ class SearchProgress:
         means = self._scores[complete].mean(axis=1)
         if len(complete) == 0 or np.isnan(means).all():
             return ""
-        best = complete[np.nanargmax(means)]
+        best = self._of[complete[np.nanargmax(means)]]
         facts = ", ".join(f"{name}={value!r}" for name, value in self._candidates[best].items())
         return f"  best so far {np.nanmax(means):.4g}: {facts}"
 

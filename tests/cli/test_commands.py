@@ -373,8 +373,8 @@ def test_probabilities_of_the_command_line(rows, text_file, tmp_path):
     assert run("train", text_file, *options, "--probability", "--model", model).returncode == 0
     done = run("predict", model, text_file, "--proba", "--nworkers", 0)
     first, *lines = done.stdout.splitlines()
-    assert first == "-1 1"
-    found = np.array([line.split() for line in lines], dtype=float)
+    assert first == "-1,1"
+    found = np.array([line.split(",") for line in lines], dtype=float)
     wanted = L2SVM(lam=0.01, probability=True).fit(X, y).predict_proba(X)
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
 

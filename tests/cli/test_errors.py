@@ -51,7 +51,7 @@ def test_a_wrong_parameter_is_wrong_usage_wherever_it_is(text, g2c_file, tmp_pat
     for options in (["--config", config], [f"--{flag}", value]):
         done = run("train", g2c_file, *options)
         assert done.exit_code == 2, done.output
-        assert flag.replace("-", "_") in done.output
+        assert f"--{flag} must be" in done.output
         assert "reading" not in done.output
 
 
@@ -110,3 +110,41 @@ def test_a_table_cannot_be_predicted_by_a_model_of_other_rows(g2c_file, tmp_path
     done = run("predict", "m.npz", tmp_path / "t.csv")
     assert done.exit_code == 65
     assert "does not know how to encode" in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--lam", "-1"], "--lam must be a float"),
+        (["--max-iter", "0"], "--max-iter must be an int"),
+        (["--blocksize", "x"], "--blocksize is 'x', wanted"),
+        (["--delimiter", "ab"], "--delimiter is 'ab', wanted"),
+        (["--text", "nope"], "--text names ['nope'], but"),
+        (
+            ["--max-categories", "1", "--missing", "mean"],
+            "(--max-categories); name it in --text, --numeric or --drop",
+        ),
+        (["--missing-indicator"], "--missing-indicator has no effect with --missing 'error'"),
+        ([], "line 4: column 'length': the value is missing; --missing allows it: zero,"),
+    ],
+)
+def test_errors_name_options_not_parameters(options, words, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("length,color,kind\n1,red,a\n2,blue,b\n,red,a\n")
+    done = run("train", path, "--label", "kind", *options, "--model", tmp_path / "m.npz")
+    assert done.exit_code in (2, 65)
+    assert words in done.stderr
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no such folder")
+def test_a_folder_that_takes_no_files_is_found_before_training(g2c_file):
+    done = run("train", g2c_file, "--model", "/proc/self/model.npz")
+    assert done.exit_code == 2
+    assert "--model /proc/self/model.npz: cannot be written" in done.stderr
+    assert "reading" not in done.stderr
+
+
+def test_help_of_a_method_that_does_not_exist_is_wrong_usage():
+    done = run("train", "--method", "foo", "--help")
+    assert done.exit_code == 2
+    assert "'foo' is not one of" in done.stderr

@@ -199,3 +199,18 @@ def test_a_label_that_the_model_does_not_know(table, tmp_path):
         in done.output
     )
     assert run("predict", model, path).exit_code == 0
+
+
+def test_columns_that_the_model_does_not_know_are_left_alone(table, tmp_path):
+    model = tmp_path / "m.npz"
+    told(run("train", table[0], "--method", "l2svm", "--label", "kind", "--model", model, "--json"))
+    plain, wide = tmp_path / "plain.csv", tmp_path / "wide.csv"
+    plain.write_text("length,color\n1,red\n9,blue\n")
+    wide.write_text("when,color,length,note\n2020,red,1,\n2021,blue,9,x\n")
+    done = run("predict", model, wide, "--decision")
+    assert done.exit_code == 0
+    assert done.stdout == run("predict", model, plain, "--decision").stdout
+    wide.write_text("when,color,note\n2020,red,1\n")
+    done = run("predict", model, wide)
+    assert done.exit_code == 65
+    assert "has no column ['length']" in done.stderr

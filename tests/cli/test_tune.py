@@ -20,6 +20,7 @@ def test_it_is_the_search_of_the_library(g2c, g2c_file):
         TSVM(positive_ratio=0.5, random_state=0),
         {"lam": [1e-3, 1e-1], "lam_unlabeled": [0.1, 1.0]},
         cv=3,
+        ties="simplest",
     ).fit(X, few)
     assert len(told["candidates"]) == 4
     scores = {(one["lam"], one["lam-unlabeled"]): one["accuracy"] for one in told["candidates"]}
@@ -94,7 +95,7 @@ def test_kernels_and_words_are_tried_too(g2c_file):
         (["--grid", "lam=1,2", "--lam", 1], "leave out one"),
         (["--grid", "sigma=1,2"], "--sigma has no effect with --kernel linear"),
         (["--resume"], "--checkpoint"),
-        (["--lam", -1], "'lam' parameter"),
+        (["--lam", -1], "--lam must be a float"),
     ],
 )
 def test_what_makes_no_sense_is_wrong_usage(g2c_file, options, words):

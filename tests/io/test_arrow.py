@@ -202,14 +202,6 @@ def test_null_labels_can_be_the_mark(tmp_path, good, form):
         read_data(path, unlabeled="none")[1].compute()
 
 
-@pytest.mark.parametrize("known", [[1, 2], ["a"]])
-def test_labels_that_are_not_known(tmp_path, good, form, known):
-    path = save(tmp_path / f"rows.{form}", good)
-    assert read_data(path, known_labels=[1, -1])[1].compute().tolist() == [1, -1, 1]
-    with pytest.raises(DataFileError, match=r"rows\..*, r.* 0, row \d: label .* is not one of"):
-        read_data(path, known_labels=known)[1].compute()
-
-
 @pytest.mark.parametrize("keep", [0, 1, 8, 100, -1, -6, -100])
 def test_files_that_are_cut_short(tmp_path, good, form, keep):
     path = save(tmp_path / f"rows.{form}", good)

@@ -157,16 +157,6 @@ def test_several_files_are_blocks(tmp_path, block):
         read_data(tmp_path)  # a folder
 
 
-def test_labels_that_are_not_known(tmp_path):
-    np.savez(tmp_path / "a.npz", X=DENSE, y=[1, 2])
-    assert read_data(tmp_path / "a.npz", known_labels=[2, 1])[1].tolist() == [1, 2]
-    with pytest.raises(ValueError, match=r"a\.npz, row 1: label .*2.* is not one of \[1, 3\]"):
-        read_data(tmp_path / "a.npz", known_labels=[1, 3])
-    _, y = read_data([tmp_path / "a.npz"] * 2, known_labels=[1, 3])
-    with pytest.raises(ValueError, match=r"a\.npz, row 1: label .*2.* is not one of \[1, 3\]"):
-        y.compute()
-
-
 def test_several_files_that_do_not_fit(tmp_path):
     np.savez(tmp_path / "a.npz", X=DENSE, y=[1, 2])
     np.savez(tmp_path / "b.npz", X=DENSE, y=["u", "v"])
