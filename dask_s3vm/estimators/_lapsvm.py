@@ -6,7 +6,7 @@ from typing import Any
 from dask_s3vm.estimators._base import LinearS3VM, Solver
 from dask_s3vm.estimators._fit_rows import FitRows, Problem
 from dask_s3vm.methods.l2svm import train_l2svm
-from dask_s3vm.methods.lapsvm import draw_graph, train_lapsvm
+from dask_s3vm.methods.lapsvm import draw_graph
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.methods import LapSVMParameters
 
@@ -56,12 +56,10 @@ class LapSVM(LapSVMParameters, LinearS3VM):
 
         def solve(rows: FitRows, one: Problem) -> Any:
             model = models[one.place]
-            given = rows.record, f"{one.name}/newton", one.tags, rows.engine, one.task, one.start
-            more = {name: getattr(model, name) for name in ("lam", "fit_intercept", "tol")}
-            if graph is None:
-                return train_l2svm(*given, **more, max_iter=model.max_iter)
-            return train_lapsvm(
-                *given, graph, **more, lam_manifold=model.lam_manifold, max_iter=model.max_iter
-            )
+            return train_l2svm(
+                rows.record, f"{one.name}/newton", one.tags, rows.engine, one.task, one.start,
+                lam=model.lam, fit_intercept=model.fit_intercept, tol=model.tol,
+                max_iter=model.max_iter, graph=graph, lam_manifold=model.lam_manifold,
+            )  # fmt: skip
 
         return solve

@@ -11,6 +11,7 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
 from dask_s3vm.methods.run import HistoryRow, Method, Record
 from dask_s3vm.problems.hinge import L2SVMProblem, QuadraticProblem
+from dask_s3vm.problems.manifold import ManifoldProblem, Roughness
 from dask_s3vm.solvers.newton import NEAR, FiniteNewton, NewtonState
 
 
@@ -90,8 +91,10 @@ def train_l2svm(
     fit_intercept: bool,
     tol: float,
     max_iter: int,
+    graph: Roughness | None = None,
+    lam_manifold: float = 0.0,
 ) -> BinarySolution:
-    """Train one binary problem on the labeled rows.
+    """Train one binary problem on the labeled rows, and along a graph of all rows if there is one.
 
     Parameters
     ----------
@@ -102,8 +105,12 @@ def train_l2svm(
     task : what is positive, and what labeled rows cost.
     start : weights to start from.
     lam, fit_intercept, tol, max_iter : see `estimators.L2SVM`.
+    graph, lam_manifold : see `draw_graph` and `estimators.LapSVM`.
     """
-    problem = L2SVMProblem(engine, lam, task.positive, task.costs, fit_intercept)
+    given = engine, lam, task.positive, task.costs, fit_intercept
+    problem = (
+        L2SVMProblem(*given) if graph is None else ManifoldProblem(*given, lam_manifold, graph)
+    )
     w = start.w if start.seed is None else start.seed
     return record.run(name, NewtonTraining(problem, w, tol, max_iter), tags)
 
