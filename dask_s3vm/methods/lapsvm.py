@@ -1,16 +1,17 @@
-"""The graph of LapSVM, the supervised SVM with outputs that are smooth along a graph of the rows.
+"""LapSVM: the supervised SVM with outputs that are smooth along a graph of the rows.
 
 M. Belkin, P. Niyogi, V. Sindhwani, *Manifold Regularization*, JMLR 7, 2006; here in the primal
-(Melacci & Belkin, JMLR 12, 2011), over the columns or the landmark features of the rows. It is
-trained by `l2svm.train_l2svm`.
+(Melacci & Belkin, JMLR 12, 2011), over the columns or the landmark features of the rows. One outer
+iteration is one Newton step.
 """
 
 import numpy as np
 
 from dask_s3vm import interrupts
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import ClassTotals
-from dask_s3vm.problems.manifold import Roughness, neighbor_edges
+from dask_s3vm.methods.base import BinarySolution, ClassTotals, Job
+from dask_s3vm.methods.l2svm import train_newton
+from dask_s3vm.problems.manifold import ManifoldProblem, Roughness, neighbor_edges
 from dask_s3vm.problems.sample import draw_sample
 
 #: Most rows of the graph: its cost grows with their square, that of a fit only with all rows.
@@ -28,3 +29,21 @@ def draw_graph(engine: Engine, totals: ClassTotals, n_neighbors: int) -> Roughne
     rows = draw_sample(engine, share, share).matrix().astype(np.float64)
     edges = neighbor_edges(rows, n_neighbors, interrupts.check)
     return Roughness(rows, edges) if len(edges) else None
+
+
+def train_lapsvm(
+    job: Job,
+    roughness: Roughness,
+    *,
+    lam: float,
+    lam_manifold: float,
+    fit_intercept: bool,
+    tol: float,
+    max_iter: int,
+) -> BinarySolution:
+    """Train one binary problem, with the roughness on a graph; see `estimators.LapSVM`."""
+    task = job.task
+    problem = ManifoldProblem(
+        job.engine, lam, task.positive, task.costs, fit_intercept, lam_manifold, roughness
+    )
+    return train_newton(job, problem, tol, max_iter)
