@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.svm import SVC
 
 PAPERS = Path(__file__).resolve().parents[1] / "examples" / "papers"
 
@@ -200,6 +202,25 @@ def test_balanced_draws_have_half_of_the_labels_of_each_class():
     assert np.bincount(y[labeled]).tolist() == [13, 12]
     assert [len(part) for part in (labeled, unlabeled, test)] == [25, 225, 250]
     assert len(np.unique(np.concatenate([labeled, unlabeled, test]))) == 500
+
+
+def test_rivals_do_what_their_programs_do(monkeypatch, rng):
+    monkeypatch.syspath_prepend(str(PAPERS))
+    star = script("star_svm")
+    # GFHF: a chain of rows has the harmonic values 3/4, 1/2, 1/4
+    chain = sp.csr_array(np.eye(5, k=1) + np.eye(5, k=-1))
+    labels, ranking = star.harmonic(np.array([1, -1, -1, -1, 0]), chain)
+    assert ranking == pytest.approx([1.0, 0.75, 0.5, 0.25, 0.0], abs=1e-6)
+    assert labels[[1, 3]].tolist() == [1, 0]
+    # LapSVM without a graph: an SVM, whose offset is trained and left out
+    X, few = rng.normal(size=(40, 3)), np.full(40, -1)
+    few[:12] = X[:12, 0] > 0.8
+    monkeypatch.setattr(star, "GAMMA_I", 0.0)
+    labels, ranking = star.laplacian_svm(few, *star.smooth_kernel(X))
+    svm = SVC(C=0.5, gamma=star.GAMMA).fit(X[:12], few[:12])
+    assert abs(svm.intercept_[0]) > 0.05
+    assert ranking == pytest.approx(svm.decision_function(X) - svm.intercept_[0], abs=1e-3)
+    assert labels.tolist() == (ranking > 0).astype(int).tolist()
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numba.extending import overload
 
-from dask_s3vm.kernels.passes import add_row, gram_matrix
+from dask_s3vm.kernels.passes import add_row, products, square_norms
 from dask_s3vm.kernels.rows import CSR, Rows, is_csr, matrix_dot, vector_add, vector_dot
 from dask_s3vm.numerics.compiler import kernel
 
@@ -116,8 +116,8 @@ def choose_centers(X: Rows, n: int, n_features: int) -> np.ndarray:
     if most < 1:
         return np.zeros(0, dtype=np.uint32)
     sample = np.linspace(0, n - 1, SAMPLE * most).astype(np.uint32)  # most <= n / SAMPLE
-    gram = gram_matrix(X, sample, n_features)
-    square = np.diag(gram)
+    square = square_norms(X, sample, n_features)
+    along, center = np.empty(len(sample)), np.empty(n_features)
     draws = np.random.default_rng(0).random(most)
     nearest = np.ones(len(sample))
     chosen: list[int] = []
@@ -126,7 +126,10 @@ def choose_centers(X: Rows, n: int, n_features: int) -> np.ndarray:
         if not ends[-1] > 0:
             break
         one = min(int(np.searchsorted(ends, draw * ends[-1], side="right")), len(sample) - 1)
-        distance = np.maximum(square + square[one] - 2.0 * gram[one], 0.0)
+        center[:] = 0.0
+        add_row(X, int(sample[one]), center)
+        products(X, sample, center, along)
+        distance = np.maximum(square + square[one] - 2.0 * along, 0.0)
         nearest = distance if not chosen else np.minimum(nearest, distance)
         chosen.append(one)
     return sample[chosen]

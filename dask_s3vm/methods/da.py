@@ -157,6 +157,7 @@ class Cooling(Method[CoolingState, Cooled]):
         if start.seed is not None:
             self._seed = Seed(*start.seed)
             self._rest, self._most = SEEDED_REST, SEEDED_EVALUATIONS
+        self._lowest = self._seed.temperature / COOLING**MAX_TEMPERATURES
         self._task = task
         self._by_ratio = parameters.balance == "predictions"
         self._most_entropy = float(entr(task.ratio) + entr(1.0 - task.ratio))
@@ -200,8 +201,9 @@ class Cooling(Method[CoolingState, Cooled]):
         n_passed = state.n_passed + 1
         at_rest = found.n_evaluations == 1 and self._is_decided()
         fall = state.fall**2 if at_rest else COOLING
+        colder = temperature / fall
         return CoolingState(
-            temperature / fall,
+            colder,
             fall,
             n_passed,
             found.x,
@@ -209,7 +211,8 @@ class Cooling(Method[CoolingState, Cooled]):
             self._memory.scale,
             *self._best,
             seed,
-            self._is_certain() or n_passed == MAX_TEMPERATURES,
+            # steps that are skipped count: beliefs of equal rows need never become certain
+            self._is_certain() or n_passed == MAX_TEMPERATURES or colder < self._lowest,
         )
 
     def finish(self, state: CoolingState) -> Cooled:

@@ -68,7 +68,9 @@ def load(name, folder):
     if pair:
         return _pair(pair[1], (int(pair[2]), int(pair[3])), folder)
     if name in IMBALANCED:
-        return _stored(folder / _file(name))
+        X, y = _stored(folder / _file(name))
+        # the first columns of Vowel are no features: part of the set, speaker, sex
+        return (X[:, 3:] if name == "Vowel" else X), y
     if name in _GENERATED:
         return _GENERATED[name]()
     return _READERS[name](folder)

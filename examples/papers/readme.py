@@ -20,6 +20,7 @@ COUNTED = {
     "S2RLSC, Table 3": (("001_table_3",), ()),
     "QP-S3VM, Table II (accuracy)": (("003_table_II",), ()),
     "QP-S3VM, Table III (seconds)": (("003_table_III",), ()),
+    "QP-S3VM, Table II again, LIBSVM's files as they are": (("003_files",), ()),
     "STAR-SVM, Tables III-V, its own cells": (STAR, ("STAR-SVM",)),
     "STAR-SVM, Tables III-V, its rivals": (STAR, ("GFHF", "LGC", "LapSVM")),
 }

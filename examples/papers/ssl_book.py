@@ -104,13 +104,13 @@ def table(args, kernel):
     made = Table(f"ssl_book_{kernel}", f"Published splits, {kernel} kernel: error in % on"
                  " unlabeled rows", args.out, extra=METHODS, best=True)  # fmt: skip
     made.say(
-        "C = 1 for each labeled row (lam = 1/l), lam' 1, C* 0.1, confidence 0.7, S2RLSC best of"
+        "C = 1 for each labeled row (lam = 1/l), lam' 1, C* 0.1, confidence 0.7, S2RLSC best of 10;"
+        " true ratio for two classes, that of the labels for more; columns as they come"
     )
     made.say(
         "LapSVM: lam 1e-4, lam_manifold 1, 6 neighbors, half of the others' width: chosen on six"
         " splits of these sets"
     )
-    made.say("10; true ratio for two classes, that of the labels for more; columns as they come")
     used = "one" if args.quick else f"the first {args.splits}" if args.splits else "all (12 or 10)"
     made.say(f"published splits: {used}, of SecStr one; SecStr: no graphs; DA: two classes alone")
     if kernel == "rbf":

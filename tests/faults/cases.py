@@ -13,6 +13,7 @@ from processes import MEMORY
 from waiting import LIMIT
 
 from dask_s3vm import (
+    CCCPS3VM,
     DAS3VM,
     L2SVM,
     QNS3VM,
@@ -22,6 +23,7 @@ from dask_s3vm import (
     S3VM,
     STARSVM,
     TSVM,
+    LapSVM,
     MaxMarginClustering,
     SubmodularS3VM,
 )
@@ -46,6 +48,8 @@ METHODS = {
     "qp": lambda: QPS3VM(C=1.0, **SEMI),
     "sqp": lambda: SubmodularS3VM(C=1.0, **SEMI),
     "star": lambda: STARSVM(C=0.05, kernel="linear", min_share=0.3, tol=0.02),
+    "cccp": lambda: CCCPS3VM(lam=0.05, **SEMI),
+    "lapsvm": lambda: LapSVM(lam=1e-2),
 }
 
 #: Which of them run pieces of work on a pool instead of rounds, or beside them.

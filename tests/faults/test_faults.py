@@ -16,7 +16,7 @@ from processes import in_process
 pytestmark = [pytest.mark.faults, pytest.mark.cluster, pytest.mark.usefixtures("impatient")]
 
 #: What the default run looks at: each method once, each fault once or twice.
-SHORT = list(zip(METHODS, [*FAULTS["plain"][:6], "kill", "placement", *["kill"] * 5], strict=True))
+SHORT = list(zip(METHODS, [*FAULTS["plain"][:6], "kill", "placement", *["kill"] * 7], strict=True))
 
 
 @pytest.fixture(scope="module")

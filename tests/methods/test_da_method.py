@@ -199,3 +199,16 @@ def test_a_loss_at_any_moment_changes_no_bit(losses, monkeypatch, medium, n_clas
         monkeypatch.setattr(da, "MAX_TEMPERATURES", 2)
     positives = [1] if n_classes == 2 else [0, 1, 2]
     losses(X, y).bits_of(lambda engine: trained_bits(engine, y, positives), n_moments=25)
+
+
+def test_equal_rows_in_doubt_do_not_cool_forever(rng):
+    """Beliefs of equal rows on the plane are never certain; steps that are skipped do count."""
+    X = np.concatenate(
+        [rng.normal(2, 0.1, (60, 2)), rng.normal(-2, 0.1, (60, 2)), np.zeros((2, 2))]
+    )
+    y = np.full(len(X), -1)
+    y[:5], y[60:65] = 1, 0
+    _, history = train(X, y, lam=1e-2, lam_unlabeled=1.0)
+    temperatures = [row["temperature"] for row in history if row["event"] == "anneal"]
+    assert history[len(temperatures) - 1]["entropy"] > da.CERTAIN
+    assert temperatures[-1] >= da.FIRST_TEMPERATURE / da.COOLING**da.MAX_TEMPERATURES
