@@ -123,7 +123,7 @@ def narrow_rows(rows: Rows | MappedRows, n_features: int) -> Rows | MappedRows:
     if not isinstance(rows, CSR):
         return frozen(narrowed(rows))
     values = rows.values if is_ones(rows.values) else frozen(narrowed(rows.values))
-    indices = rows.indices.astype(column_type(n_features), copy=False)
+    indices: np.ndarray = rows.indices.astype(column_type(n_features), copy=False)
     return CSR(rows.indptr, frozen(indices), values)
 
 

@@ -145,7 +145,7 @@ def test_blocks_come_to_be_where_their_shards_will_be(client, sparse_data, as_da
             holders = client.who_has(list(blocks.values()))
             homes = [holders[blocks[number].key] for number in sorted(blocks)]
             runs = [home for home, _ in itertools.groupby(homes)]
-            assert runs == [(address,) for address in sorted(client.nthreads())]
+            assert runs == [[address] for address in sorted(client.nthreads())]
             first = client.gather(blocks[0]).rows
             assert first.indices.dtype == np.uint16  # narrow on its way, too
         finally:
