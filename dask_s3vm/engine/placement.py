@@ -63,7 +63,7 @@ class ComputedBlocks:
         if distributed.futures_of(self._lazy):  # dask computes where their inputs are
             futures = self._client.compute([self._lazy[number] for number in numbers])
             return dict(zip(numbers, futures, strict=True))
-        blocks = {}
+        blocks: dict[int, distributed.Future] = {}
         for home, own in _homes(self._client, numbers, self.n_blocks).items():
             lazy = [self._lazy[number] for number in own]
             futures = self._client.compute(lazy, workers=[home], allow_other_workers=True)
