@@ -18,6 +18,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import dask
+import dask.array as da
 import numpy as np
 import psutil
 import scipy.sparse as sp
@@ -29,12 +30,16 @@ from dask_s3vm.io import read_data, write_data
 
 FIELDS = 39
 CHUNK = 250_000
-RATIO = 0.25
+RATIO = 0.25  # of the rows, those that were clicked
+NOISE = 0.03  # of the labels, those that are wrong
+AUDIENCES = 5  # of each class
+OWN = 0.5  # of the fields of a row, those with values of its audience
+POSITIVE = RATIO + NOISE - 2 * RATIO * NOISE  # share of the label 1
 
 MODELS = {
     "l2svm": lambda args: L2SVM(lam=args.lam, checkpoint=args.checkpoint),
-    "tsvm": lambda args: TSVM(lam=args.lam, positive_ratio=RATIO, checkpoint=args.checkpoint),
-    "qn": lambda args: QNS3VM(lam=args.lam, positive_ratio=RATIO, checkpoint=args.checkpoint),
+    "tsvm": lambda args: TSVM(lam=args.lam, positive_ratio=POSITIVE, checkpoint=args.checkpoint),
+    "qn": lambda args: QNS3VM(lam=args.lam, positive_ratio=POSITIVE, checkpoint=args.checkpoint),
 }
 
 
@@ -57,7 +62,7 @@ def parse():
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--columns", type=int, default=1_000_000)
     parser.add_argument("--labels", type=int, default=10_000, help="labels that tsvm and qn see")
-    parser.add_argument("--lam", type=float, default=1e-4)
+    parser.add_argument("--lam", type=float, default=0.02)  # 5e-4 per entry of a row
     parser.add_argument("--methods", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--keep", help="folder to keep the files in [default: a temporary one]")
     parser.add_argument("--checkpoint", help="folder for the state of the fits")
@@ -65,10 +70,20 @@ def parse():
 
 
 def make_chunk(start, n, columns):
-    """Rows and labels; field f of a row has one of 10 to a million values, few of them frequent."""
+    """Rows and labels; field f of a row has one of 10 to a million values, few of them frequent.
+
+    A row belongs to one of many audiences of its class, which have frequent values of their own in
+    some of its fields.
+    """
     rng = np.random.default_rng(start)
+    clicked = rng.random(n) < RATIO
+    audience = 2 * rng.integers(AUDIENCES, size=n) + clicked
     kinds = np.geomspace(10, 1e6, FIELDS)
-    value = (kinds * rng.random((n, FIELDS)) ** 4).astype(np.uint64)
+    near = np.square(np.square(rng.random((n, FIELDS))))  # to 0, the most frequent value
+    value = (kinds * near).astype(np.uint64)
+    own = rng.random((n, FIELDS)) < OWN
+    value += own * (np.uint64(1_000_003) * (1 + audience.astype(np.uint64)))[:, None]
+    value %= kinds.astype(np.uint64)
     field = np.arange(FIELDS, dtype=np.uint64) << np.uint64(32)
     mixed = (value + field) * np.uint64(0x9E3779B97F4A7C15)
     hashed = ((mixed >> np.uint64(33)) % np.uint64(columns)).astype(np.int32)
@@ -78,8 +93,7 @@ def make_chunk(start, n, columns):
     indptr = np.append(0, np.cumsum(first.sum(axis=1)))
     indices = hashed[first]
     X = sp.csr_array((np.ones(len(indices), dtype=np.float32), indices, indptr), (n, columns))
-    score = X @ np.random.default_rng(0).normal(size=columns) + rng.normal(size=n)
-    return X, (score > 0.67 * np.sqrt(FIELDS)).astype(np.int8)  # a quarter of a normal law
+    return X, (clicked ^ (rng.random(n) < NOISE)).astype(np.int8)
 
 
 def path_of(folder, start):
@@ -93,7 +107,9 @@ def write(folder, rows, columns):
     def one(start):
         path = path_of(folder, start)
         if not os.path.exists(path):
-            write_data(*make_chunk(start, min(CHUNK, rows - start), columns), path)
+            X, y = make_chunk(start, min(CHUNK, rows - start), columns)
+            # one batch in a file: a batch is a shard, and each shard costs vectors of all columns
+            write_data(da.from_array(X, chunks=X.shape, asarray=False), y, path)
         return os.path.getsize(path)
 
     began = time.perf_counter()
@@ -127,7 +143,8 @@ def watching():
 
     def watch():
         while not over.wait(0.5):
-            seen["peak"] = max(seen["peak"], psutil.Process().memory_full_info().uss)
+            now = psutil.Process().memory_info()
+            seen["peak"] = max(seen["peak"], now.rss - now.shared)
 
     thread = threading.Thread(target=watch)
     thread.start()

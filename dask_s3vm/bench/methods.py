@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import dask
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
@@ -42,9 +44,21 @@ _METHODS: dict[str, Any] = {"tsvm": TSVM, "da": DAS3VM, "qn": QNS3VM}
 _DATA: dict[str, Any] = {"text": make_text, "intrusion": make_intrusion}
 
 
-def measure_rounds(n_rows: int, repeat: int, dtype: str) -> list[Row]:
-    """Time X^T (X p) over text-like rows of the width of RCV1, in every engine, all rows active."""
-    lazy, labels = make_text(n_rows, block="scipy", dtype=np.dtype(dtype), random_state=0)
+def measure_rounds(
+    n_rows: int,
+    repeat: int,
+    dtype: str,
+    columns: int = 47_236,
+    nonzeros: int = 76,
+    spread: str = "zipf",
+) -> list[Row]:
+    """Time X^T (X p) over sparse rows, by default of the shape of RCV1, in every engine.
+
+    All rows are active. With spread "zipf" the rows are like text; with "uniform" every column is
+    as frequent as any other.
+    """
+    make = make_text if spread == "zipf" else _uniform_rows
+    lazy, labels = make(n_rows, columns, nonzeros, block="scipy", dtype=np.dtype(dtype))
     X, y = dask.compute(lazy, labels, scheduler="threads")
     unit = unit_seconds(X, repeat)
     table = [_row(n_rows, "scipy, two products, one thread", unit, unit)]
@@ -62,6 +76,28 @@ def measure_rounds(n_rows: int, repeat: int, dtype: str) -> list[Row]:
     return table
 
 
+def _uniform_rows(
+    n_rows: int, columns: int, nonzeros: int, block: str, dtype: np.dtype
+) -> tuple[da.Array, da.Array]:
+    """Make rows whose entries are spread evenly over the columns, and labels by turns."""
+
+    def chunk(block_info: Any = None) -> sp.csr_array:
+        start, stop = block_info[None]["array-location"][0]
+        rng = np.random.default_rng(start)
+        # one entry in each of `nonzeros` equal ranges of columns, so that none occurs twice
+        edges = np.linspace(0, columns, nonzeros + 1).astype(np.int64)
+        shape = (stop - start, nonzeros)
+        found = edges[:-1] + (rng.random(shape) * np.diff(edges)).astype(np.int64)
+        pointers = np.arange(0, found.size + 1, nonzeros)
+        data = rng.random(found.size).astype(dtype)
+        return sp.csr_array((data, found.ravel(), pointers), (stop - start, columns))
+
+    rows = tuple(map(len, np.array_split(np.arange(n_rows), -(-n_rows // 20_000))))
+    meta = sp.csr_array((0, 0), dtype=dtype)
+    X = da.map_blocks(chunk, chunks=(rows, (columns,)), dtype=dtype, meta=meta)
+    return X, da.arange(n_rows, chunks=(rows,)) % 2
+
+
 @contextmanager
 def _cluster(workers: int, threads: int, processes: bool) -> Iterator[None]:
     with (
@@ -74,7 +110,7 @@ def _cluster(workers: int, threads: int, processes: bool) -> Iterator[None]:
 def _kernel_seconds(X: Any, repeat: int) -> float:
     """Time the fused kernel alone on one block, laid out as in a shard."""
     block = make_block(X, narrow=False)
-    order = plan.order_columns(plan.count_columns(block, plan.ROWS_TO_COUNT))
+    order = plan.order_columns(plan.count_columns(block, min(X.shape[0], plan.ROWS_TO_COUNT)))
     rows = renumber_columns(opened(block.rows), plan.positions(order, block.n_features))
     pair = new_pair(rows, block.n_features)
     load_pair(rows, pair, np.ones(block.n_features + 1))

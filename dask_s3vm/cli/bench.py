@@ -30,12 +30,20 @@ def bench() -> None:
     default="float64",
     help="Type of the values.",
 )
+@_with_default("--columns", default=47_236, help="Number of columns.")
+@_with_default("--nonzeros", default=76, help="Mean number of nonzeros of a row.")
+@_with_default(
+    "--spread",
+    type=click.Choice(["zipf", "uniform"]),
+    default="zipf",
+    help="Frequencies of the columns: as in text, or all alike.",
+)
 @json_option
-def rounds(rows: tuple[int, ...], repeat: int, dtype: str, as_json: bool) -> None:
-    """Time a Gram product X^T (X p) of text-like rows in every engine."""
+def rounds(rows: tuple[int, ...], as_json: bool, **more: Any) -> None:
+    """Time a Gram product X^T (X p) of sparse rows in every engine."""
     from dask_s3vm.bench.methods import measure_rounds
 
-    show_tables({f"{n:,} rows": measure_rounds(n, repeat, dtype) for n in rows}, as_json)
+    show_tables({f"{n:,} rows": measure_rounds(n, **more) for n in rows}, as_json)
 
 
 @bench.command()

@@ -116,6 +116,17 @@ def load_rows(rows: Rows | MappedRows, n_features: int) -> Rows:
     return copy
 
 
+def narrow_rows(rows: Rows | MappedRows, n_features: int) -> Rows | MappedRows:
+    """Return rows in memory with the narrow types that `make_block` gives, to be sent."""
+    if isinstance(rows, MappedRows):
+        return rows
+    if not isinstance(rows, CSR):
+        return frozen(narrowed(rows))
+    values = rows.values if is_ones(rows.values) else frozen(narrowed(rows.values))
+    indices: np.ndarray = rows.indices.astype(column_type(n_features), copy=False)
+    return CSR(rows.indptr, frozen(indices), values)
+
+
 def row_count(rows: Rows | MappedRows) -> int:
     """Return the number of rows."""
     if isinstance(rows, MappedRows):

@@ -21,7 +21,7 @@ from distributed.protocol import to_serialize
 from dask_s3vm import _config
 from dask_s3vm.engine.local import Group
 from dask_s3vm.engine.tree import Node, Parts, by_node, cover_all
-from dask_s3vm.engine.watch import Watch, gathered, in_loop, tick
+from dask_s3vm.engine.watch import Watch, gathered, in_loop, tick, watched
 from dask_s3vm.exceptions import EngineError, WorkerLostError
 
 #: Seconds until the first check whether an actor that has not answered is lost.
@@ -195,6 +195,38 @@ async def _reachable(client: distributed.Client, addresses: set[str]) -> dict[st
 
     order = sorted(addresses)
     return dict(zip(order, await asyncio.gather(*map(one, order)), strict=True))
+
+
+def scattered_to(
+    client: distributed.Client, homes: dict[str, list[int]], make: Callable[[int], Any]
+) -> dict[int, distributed.Future]:
+    """Send each worker its values, in order, to all workers at once; see `watch.watched`.
+
+    homes : numbers of values, by the address of their worker.
+    make : returns a value; called in threads, so that one is made while another is sent.
+    """
+    found: dict[int, distributed.Future] = {}
+
+    async def send(home: str, direct: bool) -> None:
+        # one at a time: a single message would put them all in memory at once
+        for number in homes[home]:
+            value = await asyncio.to_thread(make, number)
+            (found[number],) = await client.scatter(
+                [value], workers=[home], direct=direct, hash=False, asynchronous=True
+            )
+
+    async def send_all() -> None:
+        direct = await _reachable(client, set(homes))
+        await asyncio.gather(*(send(home, direct[home]) for home in homes if direct[home]))
+        for home in homes:  # through the scheduler, which has one value at a time in its memory
+            if not direct[home]:
+                await send(home, False)
+
+    try:
+        watched(client, send_all, list(homes))
+    except TimeoutError as error:
+        raise WorkerLostError("a worker accepts no data") from error
+    return dict(sorted(found.items()))
 
 
 # Groups ---------------------------------------------------------------------------------------

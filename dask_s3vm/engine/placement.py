@@ -19,8 +19,8 @@ import numpy as np
 
 from dask_s3vm import _config
 from dask_s3vm.engine import plan
-from dask_s3vm.engine.blocks import Block, row_count, slice_block
-from dask_s3vm.engine.calls import LOST, RemoteGroup, remote_actors
+from dask_s3vm.engine.blocks import Block, narrow_rows, row_count, slice_block
+from dask_s3vm.engine.calls import LOST, RemoteGroup, remote_actors, scattered_to
 from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.computing import RetryBudget, check_lineage
 from dask_s3vm.engine.estimate import DataSize, check_room, stays_mapped
@@ -37,6 +37,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+def _homes(
+    client: distributed.Client, numbers: Sequence[int], n_blocks: int
+) -> dict[str, list[int]]:
+    """Give each worker the blocks of the shards that it will hold, or most of them."""
+    threads = worker_threads(client, patience=_config.replacement_timeout())
+    ends = np.cumsum(list(threads.values())) / sum(threads.values())
+    places = np.searchsorted(ends, (np.array(numbers) + 0.5) / n_blocks)
+    homes: dict[str, list[int]] = {}
+    for number, place in zip(numbers, places.tolist(), strict=True):
+        homes.setdefault(list(threads)[place], []).append(number)
+    return homes
+
+
 class ComputedBlocks:
     """Blocks that workers compute from a dask graph."""
 
@@ -47,8 +60,15 @@ class ComputedBlocks:
 
     def __call__(self, numbers: Sequence[int]) -> dict[int, distributed.Future]:
         """Return the futures of some blocks, by number."""
-        futures = self._client.compute([self._lazy[number] for number in numbers])
-        return dict(zip(numbers, futures, strict=True))
+        if distributed.futures_of(self._lazy):  # dask computes where their inputs are
+            futures = self._client.compute([self._lazy[number] for number in numbers])
+            return dict(zip(numbers, futures, strict=True))
+        blocks: dict[int, distributed.Future] = {}
+        for home, own in _homes(self._client, numbers, self.n_blocks).items():
+            lazy = [self._lazy[number] for number in own]
+            futures = self._client.compute(lazy, workers=[home], allow_other_workers=True)
+            blocks |= dict(zip(own, futures, strict=True))
+        return blocks
 
     def check_lineage(self, loss: BaseException) -> None:
         """Raise `LineageError` if some of the user's data cannot be computed again."""
@@ -90,15 +110,18 @@ class ScatteredBlocks:
 
     def __call__(self, numbers: Sequence[int]) -> dict[int, distributed.Future]:
         """Return the futures of some blocks, by number."""
-        sent_map = None if self._map is None else scattered(self._client, self._map)
-        blocks = {}
-        for number in numbers:
-            # one at a time: a single message would put them all in the scheduler's memory at once
-            sent = scattered(self._client, slice_block(self._block, *self._slices[number]))
-            if sent_map is not None:
-                sent = self._client.submit(_apply_map, sent_map, sent, pure=False)
-            blocks[number] = sent
+        blocks = scattered_to(
+            self._client, _homes(self._client, numbers, self.n_blocks), self._slice
+        )
+        if self._map is not None:
+            sent_map = scattered(self._client, self._map)
+            for number, sent in blocks.items():
+                blocks[number] = self._client.submit(_apply_map, sent_map, sent, pure=False)
         return blocks
+
+    def _slice(self, number: int) -> Block:
+        part = slice_block(self._block, *self._slices[number])
+        return part._replace(rows=narrow_rows(part.rows, part.n_features))
 
     def check_lineage(self, loss: BaseException) -> None:
         """Do nothing: rows in this process can always be sent again."""

@@ -149,7 +149,8 @@ class ArrowFormat(RowFormat):
                 if kind.dense:
                     sizes = np.arange(len(rows) + 1) * (rows.itemsize * rows.shape[1])
                 else:
-                    sizes = rows.indptr.astype(np.int64) * (4 + rows.data.itemsize)
+                    width = rows.data.itemsize if "values" in schema.names else 0
+                    sizes = rows.indptr.astype(np.int64) * (4 + width)
                 for low, high in pairwise(_cuts(sizes, _BATCH_BYTES)):
                     own = None if labels is None else labels[low:high]
                     write(_batch(schema, rows[low:high], own))

@@ -12,6 +12,7 @@ from dask_s3vm.kernels.rows import (
     Rows,
     new_pair,
     pair_add,
+    pair_ahead,
     pair_dot,
     placed_dot,
     vector_add,
@@ -26,6 +27,8 @@ def gram(X: Rows, rows: np.ndarray, cost: np.ndarray, pair: np.ndarray, bias: fl
     curvature = 0.0
     for k in range(rows.size):
         i = np.int64(rows[k])
+        if k + 1 < rows.size:
+            pair_ahead(X, np.int64(rows[k + 1]), pair)
         q = pair_dot(X, i, pair, bias)
         t = cost[i] * q
         curvature += t * q
@@ -37,6 +40,7 @@ def gram(X: Rows, rows: np.ndarray, cost: np.ndarray, pair: np.ndarray, bias: fl
 def outputs_of(X: Rows, n: int, pair: np.ndarray, bias: float, outputs: np.ndarray) -> None:
     """outputs[i] = x_i . v for the first `n` rows."""
     for i in range(n):
+        pair_ahead(X, i + 1, pair)
         outputs[i] = pair_dot(X, i, pair, bias)
 
 
@@ -132,6 +136,7 @@ def squared_hinge(
         c = cost[i]
         if c == 0.0:
             continue
+        pair_ahead(X, i + 1, pair)
         o = pair_dot(X, i, pair, bias)
         outputs[i] = o
         y = target[i]

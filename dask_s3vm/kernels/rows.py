@@ -3,7 +3,7 @@
 A block is a `CSR` triple or a dense C-ordered matrix. Kernels are written once, in terms of the
 row primitives below, which numba resolves by the type of the block. There are two families:
 
-pair_dot, pair_add, pair_move, pair_both
+pair_dot, pair_add, pair_move, pair_both, pair_ahead
     For fused passes, which multiply a row with an input vector `v` and then add a multiple of the
     row to an output vector `out`. Both vectors are in one *pair* buffer, and the bias column is
     included: entry d of both vectors belongs to it, and its value is `bias` (0 or 1) in every row.
@@ -13,7 +13,8 @@ pair_dot, pair_add, pair_move, pair_both
     * dense: shape (2, d + 1), so that both loops run over contiguous memory.
 
     `pair_dot` keeps several partial sums (four for CSR, eight for dense rows), so that an
-    addition does not wait for the one before it.
+    addition does not wait for the one before it. `pair_ahead` asks for the entries of the row that
+    comes next, where the buffer is larger than a cache: a third off a pass over 2,000,000 columns.
 
 vector_dot, vector_add, matrix_dot, placed_dot
     For loops over a few listed rows and one vector of length d or more, without a bias. Sums are
@@ -31,7 +32,10 @@ from numba.extending import overload
 
 from dask_s3vm.numerics.compiler import kernel
 from dask_s3vm.numerics.ones import is_ones, ones
-from dask_s3vm.numerics.simd import LANES, dot_in_eights
+from dask_s3vm.numerics.simd import LANES, dot_in_eights, prefetch
+
+#: Columns above which a pair buffer, 16 bytes a column, is larger than the cache of a core.
+WIDE = 2**18
 
 
 class CSR(NamedTuple):
@@ -113,19 +117,18 @@ def pair_add(X: Any, i: Any, t: float, pair: np.ndarray, bias: float) -> None:
 
 
 def pair_move(X: Any, i: Any, t: float, scale: float, pair: np.ndarray, bias: float) -> None:
-    """Add `t` times row `i` to the output half and `scale t` times it to the input half.
-
-    Compiled code only.
-    """
+    """Add t x_i to the output half, and scale t x_i to the input half (compiled code only)."""
     raise NotImplementedError("pair_move is resolved by numba")
 
 
 def pair_both(X: Any, i: Any, s: float, t: float, pair: np.ndarray, bias: float) -> None:
-    """Add `s` times row `i` to the input half and `t` times it to the output half of `pair`.
-
-    Compiled code only.
-    """
+    """Add s x_i to the input half, and t x_i to the output half (compiled code only)."""
     raise NotImplementedError("pair_both is resolved by numba")
+
+
+def pair_ahead(X: Any, i: Any, pair: np.ndarray) -> None:
+    """Bring the entries of `pair` that row `i` will need into the cache (compiled code only)."""
+    raise NotImplementedError("pair_ahead is resolved by numba")
 
 
 def _dot_csr(X: Any, i: Any, pair: Any, bias: Any) -> Any:
@@ -211,6 +214,16 @@ def _both_dense(X: Any, i: Any, s: Any, t: Any, pair: Any, bias: Any) -> Any:
     out[row.size] += t * bias
 
 
+def _ahead_csr(X: Any, i: Any, pair: Any) -> Any:
+    if pair.shape[0] > WIDE and i < X.indptr.size - 1:
+        for k in range(np.int64(X.indptr[i]), np.int64(X.indptr[i + 1])):
+            prefetch(pair, np.int64(X.indices[k]))
+
+
+def _ahead_dense(X: Any, i: Any, pair: Any) -> Any:
+    pass
+
+
 # numba requires the same signature, type hints included, of an overload and its implementations
 @overload(pair_dot, inline="always")
 def _choose_dot(X: Any, i: Any, pair: Any, bias: Any) -> Any:
@@ -230,6 +243,11 @@ def _choose_move(X: Any, i: Any, t: Any, scale: Any, pair: Any, bias: Any) -> An
 @overload(pair_both, inline="always")
 def _choose_both(X: Any, i: Any, s: Any, t: Any, pair: Any, bias: Any) -> Any:
     return _both_csr if is_csr(X) else _both_dense
+
+
+@overload(pair_ahead, inline="always")
+def _choose_ahead(X: Any, i: Any, pair: Any) -> Any:
+    return _ahead_csr if is_csr(X) else _ahead_dense
 
 
 # Single vectors -------------------------------------------------------------------------------

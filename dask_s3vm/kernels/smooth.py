@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from dask_s3vm.kernels.rows import Rows, pair_add, pair_both, pair_dot
+from dask_s3vm.kernels.rows import Rows, pair_add, pair_ahead, pair_both, pair_dot
 from dask_s3vm.numerics.compiler import kernel
 
 # QN-S3VM --------------------------------------------------------------------------------------
@@ -50,6 +50,8 @@ def smooth_losses(
     free = 0.0
     for k in range(rows.size):
         i = np.int64(rows[k])
+        if k + 1 < rows.size:
+            pair_ahead(X, np.int64(rows[k + 1]), pair)
         f = pair_dot(X, i, pair, bias)
         c = cost[i]
         y = target[i]
@@ -163,6 +165,7 @@ def annealed_pass(
         if turning:
             o = outputs[i]
         else:
+            pair_ahead(X, i + 1, pair)
             o = pair_dot(X, i, pair, bias)
             outputs[i] = o
         c = cost[i]

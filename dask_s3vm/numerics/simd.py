@@ -1,4 +1,4 @@
-"""Sums of products in vector instructions.
+"""Instructions that numba does not give: sums of products in vectors, prefetching.
 
 Without fast-math LLVM leaves a loop with eight sums as eight chains of scalar additions. Here they
 are written as one vector of eight. Each of its entries is added to in the order of the loop, so the
@@ -59,3 +59,25 @@ def _eight(builder: Any, data: Any, first: Any, short: bool) -> Any:
     place = builder.bitcast(builder.gep(data, [first]), kind.as_pointer())
     found = builder.load(place, align=4 if short else 8)
     return builder.fpext(found, _SUMS) if short else found
+
+
+@intrinsic
+def prefetch(typingctx: Any, table: Any, row: Any) -> Any:
+    """Ask for row number `row` of a table to be brought into the cache (compiled code only).
+
+    table : contiguous, 2-dimensional.
+    """
+    if not (isinstance(table, types.Array) and table.layout == "C" and table.ndim == 2):
+        raise errors.TypingError(f"no contiguous table: {table}")
+    return types.void(table, types.int64), _prefetch
+
+
+def _prefetch(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    table = context.make_array(signature.args[0])(context, builder, values[0])
+    first = builder.mul(values[1], builder.extract_value(table.shape, 1))
+    place = builder.bitcast(builder.gep(table.data, [first]), ir.IntType(8).as_pointer())
+    word = ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [place.type, word, word, word])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    builder.call(function, [place, word(1), word(3), word(1)])  # to write, into all caches, data
+    return context.get_dummy_value()

@@ -1,6 +1,7 @@
 """Fits on a cluster leave nothing behind, survive losses, and name what is wrong."""
 
 import gc
+import itertools
 import weakref
 
 import dask
@@ -133,6 +134,22 @@ def test_a_worker_is_asked_for_its_version_once(client, sparse_data, as_dask, mo
     monkeypatch.setattr(workers, "cluster_state", lambda _: state)
     workers.worker_threads(client)
     assert asked == [present, [other]]
+
+
+def test_blocks_come_to_be_where_their_shards_will_be(client, sparse_data, as_dask):
+    X, y = sparse_data
+    for rows in (X, as_dask(X, CHUNKS)):
+        source = ingest(rows, y)
+        try:
+            blocks = source.blocks(range(source._make_blocks.n_blocks))
+            holders = client.who_has(list(blocks.values()))
+            homes = [holders[blocks[number].key] for number in sorted(blocks)]
+            runs = [home for home, _ in itertools.groupby(homes)]
+            assert runs == [[address] for address in sorted(client.nthreads())]
+            first = client.gather(blocks[0]).rows
+            assert first.indices.dtype == np.uint16  # narrow on its way, too
+        finally:
+            source.close()
 
 
 def test_no_worker_is_an_error_soon(sparse_data, as_dask):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.kernels import passes
-from dask_s3vm.kernels.rows import CSR, load_pair, new_pair, pair_output
+from dask_s3vm.kernels.rows import CSR, WIDE, load_pair, new_pair, pair_output
 
 KINDS = [
     ("csr", np.uint16, np.float32),
@@ -188,3 +188,23 @@ def test_float32_and_float64_storage_of_the_same_values_give_the_same_bits(form)
         loss, n_active = passes.squared_hinge(rows, target, cost, pair, 1.0, outputs, active)
         found.append((loss, n_active, pair_output(rows, pair).tobytes(), outputs.tobytes()))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("values", [np.float32, np.float64])
+def test_wide_passes_that_look_ahead_have_the_bits_of_narrow_ones(values):
+    matrix, target, cost, v = problem(3, n=40, d=30)
+    matrix[-1] = 0.0  # behind the last entry there is nothing to look at
+    rows, _ = block_of(matrix, ("csr", np.uint32, values))
+    wide = np.concatenate([v[:-1], np.zeros(WIDE), v[-1:]])
+    chosen = np.array([0, 1, 5, 39], dtype=np.uint32)
+
+    def found(vector):
+        outputs, active = np.zeros(40), np.zeros(40, dtype=np.uint32)
+        first, second = loaded(rows, vector), loaded(rows, vector)
+        curvature = passes.gram(rows, chosen, cost, first, 1.0)
+        loss = passes.squared_hinge(rows, target, cost, second, 1.0, outputs, active)
+        sums = [pair_output(rows, pair)[[*range(30), -1]] for pair in (first, second)]
+        passes.outputs_of(rows, 40, loaded(rows, vector), 1.0, outputs)
+        return curvature, *loss, *(part.tobytes() for part in (*sums, outputs, active))
+
+    assert found(wide) == found(v)
