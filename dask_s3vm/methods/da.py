@@ -48,6 +48,10 @@ COOLING = 1.5
 MAX_TEMPERATURES = 30
 MAX_EVALUATIONS = 500
 
+#: Nor does it fall below this: rows that are equal, some of which must be positive, never get
+#: certain, and at rest the falls grow until the temperature is 0.
+COLDEST = 1e-30
+
 #: A temperature is left when |gradient|^2 / (2 lam) is below this part of the objective: the gap to
 #: the minimum, were the function convex.
 REST = 1e-5
@@ -209,7 +213,7 @@ class Cooling(Method[CoolingState, Cooled]):
             self._memory.scale,
             *self._best,
             seed,
-            self._is_certain() or n_passed == MAX_TEMPERATURES,
+            self._is_certain() or n_passed == MAX_TEMPERATURES or temperature / fall < COLDEST,
         )
 
     def finish(self, state: CoolingState) -> Cooled:

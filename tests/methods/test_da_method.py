@@ -199,3 +199,14 @@ def test_a_loss_at_any_moment_changes_no_bit(losses, monkeypatch, medium, n_clas
         monkeypatch.setattr(da, "MAX_TEMPERATURES", 2)
     positives = [1] if n_classes == 2 else [0, 1, 2]
     losses(X, y).bits_of(lambda engine: trained_bits(engine, y, positives), n_moments=25)
+
+
+@pytest.mark.parametrize("n_equal", [2, 6])
+def test_equal_rows_that_never_get_certain_end_the_cooling(n_equal):
+    x = np.r_[[-1.0, 1.0] * 3, np.full(97, -1.0), np.full(97, 1.0), np.full(n_equal, 0.02)]
+    y = np.full(len(x), -1)
+    y[:6] = [0, 1] * 3
+    solution, history = train(x[:, None], y, lam=1e-3)
+    coldest = min(row["temperature"] for row in history if row["event"] == "anneal")
+    assert 0.0 < coldest < 1e-9  # half of the equal rows are to be positive
+    assert solution.w[0] > 0.0
