@@ -322,7 +322,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
                 )
             yield FitRows(
                 engine, classes, totals, costs, ratios, supervised, weighted, start,
-                placed.block_rows, placed.rows, record, placed.known,
+                placed.block_rows, placed.exact_rows, record, placed.known,
             )  # fmt: skip
         self.classes_ = classes
         self.kernel_map_ = placed.kernel_map

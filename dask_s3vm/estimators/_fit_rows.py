@@ -29,7 +29,7 @@ class FitRows:
     weighted : whether rows have weights.
     start : (k, d + 1) weights to start from, in the user's column order, or None.
     block_rows : number of rows of each block of X.
-    rows : the rows themselves, for estimators with exact kernel columns; None for all others.
+    exact_rows : the rows themselves, for estimators with exact kernel columns; None for all others.
     record : of this fit; holds the state of an interrupted one, if there is one to resume.
     known : see `PlacedRows`.
     is_trial : whether this is one of many fits on the same rows: a fold, or one of a search.
@@ -44,7 +44,7 @@ class FitRows:
     weighted: bool
     start: np.ndarray | None
     block_rows: tuple[int, ...]
-    rows: Any
+    exact_rows: Any
     record: Record
     known: dict[Any, Any] | None = None
     is_trial: bool = False

@@ -137,8 +137,8 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
         engine, part = rows.engine, self._part_supervised
         problems: DualProblems = ShardedProblems(engine, len(rows.classes), self._has_bias)
         exact: ExactProblems | None = None
-        if rows.rows is not None:
-            columns, one = self._kernel_columns(rows.rows), float(self._has_bias)
+        if rows.exact_rows is not None:
+            columns, one = self._kernel_columns(rows.exact_rows), float(self._has_bias)
             problems = exact = ExactProblems(
                 engine, lambda numbers: columns(numbers) + one, columns.diagonal() + one
             )
@@ -162,7 +162,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
 
     def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Settled:
         """Balance, and train the supervised SVM; an expansion by rows is and has that already."""
-        if rows.rows is not None:
+        if rows.exact_rows is not None:
             return Settled(solution)
         return super()._settled(rows, task, solution, place)
 
@@ -212,12 +212,12 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
             if hasattr(self, name):
                 delattr(self, name)
         found = np.stack([one.w for one in solved])
-        self.sharded_ = rows.rows is None
+        self.sharded_ = rows.exact_rows is None
         if self.sharded_:
             w = rows.engine.layout.to_external(found)
             self.coef_, self.intercept_ = np.ascontiguousarray(w[:, :-1]), w[:, -1].copy()
         else:
-            self._keep_expansion(found, self._kernel_columns(rows.rows))
+            self._keep_expansion(found, self._kernel_columns(rows.exact_rows))
             constant = float(self._has_bias) * np.add.reduce(found, axis=1)
             self.intercept_ = constant + [one.offset for one in solved]
         self.gap_ = one_or_all([one.gap for one in solved])
