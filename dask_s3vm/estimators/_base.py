@@ -296,7 +296,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         if isinstance(X, PlacedRows):
             X.set_names_on(self)
             with self._recorded(X, None, False, extra) as rows:
-                yield rows
+                yield replace(rows, is_trial=True)
             return
         start = last_weights(self)
         with place_rows(self, X, y, sample_weight, start) as placed:

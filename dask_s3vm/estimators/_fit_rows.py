@@ -32,6 +32,7 @@ class FitRows:
     exact_rows : the rows themselves, for estimators with exact kernel columns; None for all others.
     record : of this fit; holds the state of an interrupted one, if there is one to resume.
     known : see `PlacedRows`.
+    is_trial : whether this is one of many fits on the same rows: a fold, or one of a search.
     """
 
     engine: Engine
@@ -46,6 +47,7 @@ class FitRows:
     exact_rows: Any
     record: Record
     known: dict[Any, Any] | None = None
+    is_trial: bool = False
 
     @property
     def positives(self) -> list[int]:

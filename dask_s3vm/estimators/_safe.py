@@ -16,6 +16,7 @@ from dask_s3vm.engine.shard import hold_out
 from dask_s3vm.engine.sources import Columns, LocalSource
 from dask_s3vm.estimators._base import LinearS3VM, Seeds, fit_path
 from dask_s3vm.estimators._fit_rows import FitRows, Found
+from dask_s3vm.estimators._l2svm import L2SVM
 from dask_s3vm.estimators._rows import PlacedRows
 from dask_s3vm.exceptions import quiet
 from dask_s3vm.features.landmarks import take_rows
@@ -23,11 +24,13 @@ from dask_s3vm.methods.base import balanced_weights, n_predicted_positive
 from dask_s3vm.methods.run import RecordPart
 from dask_s3vm.methods.safe import (
     LEAST_GAIN,
+    LEAST_TESTED,
     Candidate,
     FoldTrials,
     Sample,
     assign_folds,
     choose,
+    clear_part,
     compare,
     mistakes_of,
     sample_for_folds,
@@ -68,7 +71,9 @@ class GuardedS3VM(LinearS3VM):
     def _trial(self) -> LinearS3VM:
         """The variant that was kept; the supervised model is any of them."""
         variants = self._variants()
-        return variants.get(self.decision_, next(iter(variants.values())))
+        model = variants.get(self.decision_, next(iter(variants.values())))
+        part = getattr(self, "_part_of_folds", None)
+        return model if part is None else model.set_params(supervised_part=part)
 
     def _looked_at(self, sample: Sample, rows: FitRows) -> None:
         """Take notice of a sample of the rows."""
@@ -126,6 +131,44 @@ class GuardedS3VM(LinearS3VM):
         self._keep_decision(SUPERVISED, reason + moved, compared)
         return Found(own, solved, model._found_labels(own, solved) if with_labels else None)
 
+    def _part_by_folds(self, rows: FitRows, part: float, place: int) -> float:
+        """Part of the supervised SVM: 0 or 1 where folds of many labels clearly ask for it.
+
+        Few labels say nothing so clearly. Fits on folds and in searches are not asked: theirs would
+        be folds of folds.
+
+        Sets: decision_reason_, candidates_.
+        Costs: 1 round, and two fits for each fold; see `sample_for_folds`.
+        """
+        self._part_of_folds: float | None = None
+        if rows.is_trial or int(rows.totals.counts.sum()) < LEAST_TESTED:
+            return part
+        given = self.get_params(deep=False)
+        bias = bool(given.get("fit_intercept", self.balance == "predictions"))
+        supervised = L2SVM(
+            self._supervised_lam, fit_intercept=bias, class_weight=given.get("class_weight")
+        )
+        alone = clone(self).set_params(supervised_part=0.0)
+        sample = sample_for_folds(rows.engine, rows.totals)
+        with Trial([alone], rows, sample, supervised) as trial:
+            folds = assign_folds(trial.codes)[:1]
+            own = RecordPart(rows.record, f"part, model {place}")
+            trials = own.run("folds", FoldTrials(folds, 2, trial.margins))
+        name = self.facts.name
+        compared = compare([SUPERVISED, name], trials)
+        asked = clear_part(compared[1])
+        self._part_of_folds = part if asked is None else asked
+        errors = [f"{100 * one.fold_error:.1f} %" for one in compared]
+        what = "No clear difference: the rows ask for" if asked is None else "A clear difference:"
+        self._keep_decision(
+            name,
+            f"Of {len(trial.codes)} labeled rows, held out in turn, the supervised SVM has "
+            f"{errors[0]} wrong and {name} {errors[1]}. {what} {100 * self._part_of_folds:.0f} % "
+            "of the supervised SVM.",
+            compared,
+        )
+        return self._part_of_folds
+
     def _made_modest(
         self, rows: FitRows, solved: list[Any], mistakes: Mistakes
     ) -> tuple[list[Any], str]:
@@ -164,17 +207,21 @@ class Trial:
 
     Parameters
     ----------
-    models : the semi-supervised candidates; the supervised one is the first without unlabeled rows.
+    models : the semi-supervised candidates.
     rows : all rows.
     sample : those to train on.
+    supervised : the supervised one; None for the first of the others, without unlabeled rows.
 
     Attributes
     ----------
     codes : class numbers of the labeled rows of the sample.
     """
 
-    def __init__(self, models: Sequence[Any], rows: FitRows, sample: Sample) -> None:
+    def __init__(
+        self, models: Sequence[Any], rows: FitRows, sample: Sample, supervised: Any = None
+    ) -> None:
         self._models = [_hasty(model, _shares(rows)) for model in models]
+        self._alone = self._models[0] if supervised is None else _hasty(supervised, None)
         self._classes = rows.classes
         self._labeled = np.flatnonzero(sample.codes >= 0)
         self.codes = sample.codes[self._labeled].astype(np.int64)
@@ -199,7 +246,7 @@ class Trial:
         if len(present) < 2:
             right = np.where(self.codes[held] == present[0], 1.0, -1.0)
             return np.broadcast_to(right, (1 + len(self._models), len(held)))
-        models = [self._fitted(self._models[0], self._few, held)]
+        models = [self._fitted(self._alone, self._few, held)]
         models += [self._fitted(one, self._all, self._labeled[held]) for one in self._models]
         test = self._X[self._labeled[held]]
         return np.stack([_margins(one.decision_function(test), self.codes[held]) for one in models])

@@ -61,8 +61,8 @@ def blended(
 ) -> list[list[Any]]:
     """Solutions of all binary problems, for each model: with the supervised SVM in them."""
     return [
-        model._blended(rows, tasks, own)
-        for model, own in zip(models, zip(*by_class, strict=True), strict=True)
+        model._blended(rows, tasks, own, place)
+        for place, (model, own) in enumerate(zip(models, zip(*by_class, strict=True), strict=True))
     ]
 
 
@@ -139,8 +139,12 @@ class SettledModel:
         )
         return Settled(solution, supervised, part, modest)
 
+    def _part_by_folds(self, rows: FitRows, part: float, place: int) -> float:
+        """Part of the supervised SVM after a look at folds of the labels; `part` is that so far."""
+        return part
+
     def _blended(
-        self, rows: FitRows, tasks: Sequence[BinaryTask], settled: Sequence[Settled]
+        self, rows: FitRows, tasks: Sequence[BinaryTask], settled: Sequence[Settled], place: int
     ) -> list[Any]:
         """Add the supervised SVM to the solutions of all binary problems.
 
@@ -150,6 +154,8 @@ class SettledModel:
         part = self._part_supervised
         if part is None:
             part = sum(one.part for one in settled) / len(settled)
+            if any(one.supervised is not None for one in settled):
+                part = self._part_by_folds(rows, part, place)
         found = []
         for task, (solution, supervised, _, modest) in zip(tasks, settled, strict=True):
             if supervised is not None:

@@ -46,6 +46,9 @@ WIDTH = 0.75
 #: Keeps margins that are all zero from being divided by it.
 TINY = 1e-300
 
+#: Chance of a sign test below which folds speak clearly.
+CLEAR = 0.05
+
 #: Rows that a candidate must gain, and how far from that a gain leaves the choice open.
 LEAST_GAIN = 1.0
 OPEN = 0.5
@@ -196,8 +199,10 @@ def mistakes_of(trials: Trials, codes: np.ndarray, costs: np.ndarray) -> list[Mi
     codes, costs : class numbers of the labeled rows, and what a mistake costs.
     """
     wrong = (trials.margins[:, : trials.n_repeats] <= 0.0).mean(axis=1)
-    of_class = [float(np.add.reduce(costs[codes == code])) for code in (1, 0)]
-    return [Mistakes(float(np.add.reduce(costs * own)), *of_class) for own in wrong]
+    positive, negative = (float(np.add.reduce(costs[codes == code])) for code in (1, 0))
+    return [
+        Mistakes(float(np.add.reduce(costs * own)), positive, negative, len(codes)) for own in wrong
+    ]
 
 
 def _sign_test(fixed: float, broken: float) -> float:
@@ -215,3 +220,13 @@ def choose(candidates: Sequence[Candidate]) -> int:
     gains = [one.gain for one in candidates]
     best = int(np.argmax(gains))
     return best if gains[best] >= LEAST_GAIN else 0
+
+
+def clear_part(candidate: Candidate) -> float | None:
+    """Part of the supervised model beside a candidate: 0 or 1 if the rows held out say so clearly.
+
+    Whole rows count here: margins of methods that differ in their losses do not compare.
+    """
+    if candidate.p_value <= CLEAR:
+        return 0.0
+    return 1.0 if _sign_test(candidate.broken, candidate.fixed) <= CLEAR else None

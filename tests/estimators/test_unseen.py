@@ -1,5 +1,6 @@
 """What folds of the labels decide: whether a method is believed, and how rare a class may be."""
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from dask_s3vm import (
     STARSVM,
     TSVM,
 )
+from dask_s3vm.datasets import make_text
 
 KINDS = {
     "tsvm": TSVM,
@@ -141,6 +143,65 @@ def test_a_supervised_svm_with_all_rows_on_one_side_says_nothing_of_emptiness():
     wrong = np.mean((model.predict(X) != y)[few < 0])
     balanced = (outputs > np.median(outputs)) != y[few < 0]
     assert wrong < 0.1 < np.mean(balanced)
+
+
+def many_labels():
+    """Text of two topics, which unlabeled rows tell apart: dask arrays, 300 labels."""
+    X, y = make_text(2000, 3000, chunks=500)
+    return X, da.where(da.arange(2000, chunks=500) < 300, y, -1)
+
+
+@pytest.mark.parametrize("name", ["tsvm", "qp"])
+def test_many_labels_that_speak_clearly_decide(name):
+    X, few = dask.compute(*many_labels())
+    model = KINDS[name](positive_ratio=0.47).fit(X, few)
+    alone = KINDS[name](positive_ratio=0.47, supervised_part=0.0).fit(X, few)
+    assert model.supervised_part_ == 0.0
+    assert np.array_equal(model.coef_, alone.coef_)
+    assert "A clear difference: 0 %" in model.decision_reason_
+    supervised, own = model.candidates_
+    assert supervised["name"] == "supervised"
+    assert own["p_value"] <= 0.05
+    assert own["fold_error"] < supervised["fold_error"]
+    few[0] = -1  # with fewer labels nobody asks
+    model = KINDS[name](positive_ratio=0.47).fit(X, few)
+    assert model.supervised_part_ > 0.0
+    assert model.candidates_ == []
+
+
+@pytest.mark.parametrize("name", ["qn", "cccp"])
+def test_many_labels_speak_against_a_method(name):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(900, 30))
+    X[:, 0] += 3.0 * (2 * (np.arange(900) % 2) - 1)  # two clusters, and classes across them
+    y = (X[:, 1] + 0.5 * rng.normal(size=900) > 0).astype(int)
+    few = np.where(np.arange(900) < 300, y, -1)
+    model = KINDS[name](positive_ratio=0.5).fit(X, few)
+    assert model.supervised_part_ == 1.0
+    assert "A clear difference: 100 %" in model.decision_reason_
+    supervised, own = model.candidates_
+    assert own["fold_error"] > supervised["fold_error"]
+    np.testing.assert_allclose(model.coef_, L2SVM().fit(X, few).coef_, rtol=1e-2, atol=1e-4)
+
+
+def test_probabilities_are_those_of_the_part_that_folds_chose():
+    X, few = dask.compute(*many_labels())
+    params = {"positive_ratio": 0.47, "probability": True}
+    model = TSVM(**params).fit(X, few)
+    assert model.supervised_part_ == 0.0
+    alone = TSVM(supervised_part=0.0, **params).fit(X, few)
+    assert np.array_equal(model.predict_proba(X), alone.predict_proba(X))
+
+
+@pytest.mark.cluster
+def test_the_same_bits_on_a_cluster_with_many_labels(tiny_shards):
+    X, few = many_labels()
+    here = TSVM().fit(X, few)
+    with two_workers():
+        there = TSVM().fit(X, few)
+    assert here.decision_reason_ == there.decision_reason_
+    assert np.array_equal(here.coef_, there.coef_)
+    assert np.array_equal(here.intercept_, there.intercept_)
 
 
 @pytest.mark.cluster

@@ -15,6 +15,7 @@ from dask_s3vm.methods.safe import (
     Trials,
     assign_folds,
     choose,
+    clear_part,
     compare,
 )
 from dask_s3vm.problems.sample import draw_sample
@@ -64,6 +65,18 @@ def test_the_sign_test_is_that_of_scipy(fixed, broken):
     if fixed + broken:
         wanted = binomtest(fixed, fixed + broken, alternative="greater").pvalue
     assert found.p_value == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "broken", "wanted"),
+    [(5, 0, 0.0), (4, 0, None), (9, 2, 0.0), (8, 2, None), (0, 5, 1.0), (2, 9, 1.0), (0, 0, None)],
+)
+def test_what_rows_say_clearly(fixed, broken, wanted):
+    first = [[1] * fixed + [0] * (20 - fixed)]
+    other = [[0] * fixed + [1] * broken + [0] * (20 - fixed - broken)]
+    found = compare(["supervised", "other"], trials(first, other))[1]
+    assert (found.fixed, found.broken) == (fixed, broken)
+    assert clear_part(found) == wanted
 
 
 def test_a_gain_is_counted_by_margins_in_units_of_each_model():

@@ -47,6 +47,7 @@ def test_mistakes_are_those_of_models_without_the_fold(form, costs):
     found = unseen_mistakes(rows, task, lam=0.1, fit_intercept=True)
     assert found.wrong == pytest.approx(counted(X, codes, weights, costs, 0.1))
     assert found.wrong > 0.0
+    assert found.n_rows == np.sum(codes >= 0)
     assert found.positive == pytest.approx(costs[1] * weights[codes == 1].sum())
     assert found.negative == pytest.approx(costs[0] * weights[codes == 0].sum())
 
@@ -54,17 +55,21 @@ def test_mistakes_are_those_of_models_without_the_fold(form, costs):
 @pytest.mark.parametrize(
     ("wrong", "positive", "negative", "interval", "wanted"),
     [
-        (5, 4, 26, (0.02, 0.30), True),
-        (4, 4 * (1 - 1e-12), 26, (0.02, 0.30), False),  # as many mistakes as the constant makes
-        (5, 4, 26, (0.02, 0.50), False),  # which class is rare is not known
-        (5, 26, 4, (0.70, 0.98), True),
-        (4, 26, 4, (0.70, 0.98), False),
-        (5, 26, 4, (0.02, 0.30), False),  # costs make the rare class the dearer one
-        (27, 26, 4, (0.02, 0.30), False),
+        (6, 4, 26, (0.02, 0.30), True),
+        (5.5 * (1 - 1e-12), 4, 26, (0.02, 0.30), True),
+        (5, 4, 26, (0.02, 0.30), False),  # one row more may be chance
+        (4, 4, 26, (0.02, 0.30), False),
+        (6, 4, 26, (0.02, 0.50), False),  # which class is rare is not known
+        (6, 26, 4, (0.70, 0.98), True),
+        (5, 26, 4, (0.70, 0.98), False),
+        (6, 26, 4, (0.02, 0.30), False),  # costs make the rare class the dearer one
+        (28, 26, 4, (0.02, 0.30), False),
     ],
 )
-def test_when_mistakes_speak_for_one_class(wrong, positive, negative, interval, wanted):
-    assert Mistakes(wrong, positive, negative).speaks_for_one_class(interval) is wanted
+@pytest.mark.parametrize("unit", [1.0, 1 / 30])
+def test_when_mistakes_speak_for_one_class(wrong, positive, negative, interval, wanted, unit):
+    found = Mistakes(unit * wrong, unit * positive, unit * negative, 30)
+    assert found.speaks_for_one_class(interval) is wanted
 
 
 @pytest.mark.parametrize(
@@ -98,7 +103,7 @@ def test_a_method_that_fails_on_labels_it_has_seen_is_not_believed():
     def unseen(wrong):
         def find():
             asked.append(wrong)
-            return Mistakes(wrong, 20.0, 20.0)
+            return Mistakes(wrong, 20.0, 20.0, 40)
 
         return find
 
