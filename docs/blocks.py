@@ -5,6 +5,7 @@ pages and inserts what they print. A fence says what becomes of its block:
 
 python, shell       the blocks of a page run in order: one Python session, one scratch directory
 ... not-run         it is shown only: it needs a cluster, a large file or a lot of time
+... hidden          the site shows its results alone: code that draws figures of a table
 ... warns           it shows a warning on purpose; elsewhere a warning is an error
 ... alt="words"     what the picture shows that the block draws
 """

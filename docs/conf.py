@@ -54,5 +54,6 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "abort_on_example_error": True,
     "show_signature": False,
+    "thumbnail_size": (480, 320),
     "write_computation_times": False,  # its page would load scripts from elsewhere
 }

@@ -39,8 +39,9 @@ class RunBlocks(SphinxTransform):
 def _insert_after(node: nodes.literal_block, block: Block, result: Result) -> None:
     parts: list[nodes.Node] = [_output(result.text)] if result.text else []
     parts += [_picture(path, block.alt, node.document) for path in result.figures]
-    place = node.parent.index(node) + 1
-    node.parent[place:place] = parts
+    place = node.parent.index(node)
+    shown = 0 if "hidden" in block.flags else 1
+    node.parent[place : place + 1] = [node][:shown] + parts
 
 
 def _output(text: str) -> nodes.literal_block:

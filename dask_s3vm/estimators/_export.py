@@ -1,4 +1,4 @@
-"""Fitted models as scikit-learn's and ONNX's own, which need nothing of this package."""
+"""Fitted models as scikit-learn's own, which need nothing of this package."""
 
 from typing import Any
 
@@ -14,21 +14,7 @@ def as_sklearn(model: Any, probabilities: bool) -> Any:
     model : fitted classifier.
     probabilities : whether `predict_proba` is wanted, rather than the labels of `predict`.
     """
-    check_is_fitted(model)
-    if getattr(model, "encoder_", None) is not None:
-        raise ValueError(
-            f"{type(model).__name__} was fitted on a table and has an encoder_, for which "
-            "scikit-learn has no equal; wanted a model of numbers: encode the table by a "
-            "ColumnTransformer in a pipeline, and fit on that"
-        )
-    slopes, levels = np.ones(len(model.coef_)), np.zeros(len(model.coef_))
-    if probabilities:
-        if getattr(model, "calibration_", None) is None:
-            raise ValueError(
-                "probabilities=True needs a model that has them; set probability=True and fit it "
-                "again"
-            )
-        slopes, levels = model.calibration_.T
+    slopes, levels = slopes_and_levels(model, probabilities)
     if model.kernel_map_ is None:
         found = _linear(model, slopes[:, None] * model.coef_, probabilities)
         found.intercept_ = slopes * model.intercept_ + levels
@@ -36,6 +22,28 @@ def as_sklearn(model: Any, probabilities: bool) -> Any:
             found.feature_names_in_ = model.feature_names_in_
         return found
     return _with_kernel(model, slopes, levels, probabilities)
+
+
+def slopes_and_levels(model: Any, probabilities: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return a slope and a level for each output: those of its sigmoid if probabilities are wanted.
+
+    A model that cannot leave this package is refused.
+    """
+    check_is_fitted(model)
+    if getattr(model, "encoder_", None) is not None:
+        raise ValueError(
+            f"{type(model).__name__} was fitted on a table and has an encoder_, which cannot leave "
+            "this package; wanted a model of numbers: encode the table by a ColumnTransformer in a "
+            "pipeline, and fit on that"
+        )
+    if not probabilities:
+        return np.ones(len(model.coef_)), np.zeros(len(model.coef_))
+    if getattr(model, "calibration_", None) is None:
+        raise ValueError(
+            "probabilities=True needs a model that has them; set probability=True and fit it again"
+        )
+    slopes, levels = model.calibration_.T
+    return slopes, levels
 
 
 def _with_kernel(model: Any, slopes: np.ndarray, levels: np.ndarray, probabilities: bool) -> Any:
@@ -74,22 +82,3 @@ def _linear(model: Any, coef: np.ndarray, probabilities: bool) -> Any:
     found.n_features_in_ = coef.shape[1]
     found.n_iter_ = model.n_iter_
     return found
-
-
-def as_onnx(model: Any, probabilities: bool) -> Any:
-    """Return the model in the format of ONNX, made by `skl2onnx`."""
-    try:
-        from skl2onnx import to_onnx
-        from skl2onnx.common.data_types import DoubleTensorType
-    except ImportError as error:
-        raise ImportError("to_onnx needs skl2onnx: pip install 'dask-s3vm[onnx]'") from error
-    found = as_sklearn(model, probabilities)
-    if hasattr(found, "steps"):
-        raise ValueError(
-            f"to_onnx is for linear models, got kernel={model.kernel!r}: skl2onnx cannot convert "
-            "Nystroem; use to_sklearn"
-        )
-    # weights of 32 bits, for inputs of 32 bits, would change the sides of rows near the boundary
-    inputs = [("X", DoubleTensorType([None, model.n_features_in_]))]
-    options = {"zipmap": False, "raw_scores": not probabilities}
-    return to_onnx(found, initial_types=inputs, options={id(found): options})

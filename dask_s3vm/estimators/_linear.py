@@ -9,7 +9,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from dask_s3vm.engine.ingest import is_dask
-from dask_s3vm.estimators._export import as_onnx, as_sklearn
+from dask_s3vm.estimators._export import as_sklearn
+from dask_s3vm.estimators._onnx import as_onnx
 from dask_s3vm.estimators._rows import PlacedRows, as_array, plain_labels, rows_to_predict
 from dask_s3vm.features import KernelMap, check_kernel, fit_kernel_map
 from dask_s3vm.frames import take_label
@@ -151,11 +152,12 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
         return as_sklearn(self, probabilities)
 
     def to_onnx(self, *, probabilities: bool = False) -> Any:
-        """Return this linear model in the format of ONNX; needs the package `skl2onnx`.
+        """Return this model in the format of ONNX; needs the package `onnx`.
 
-        The input "X" has doubles. Results are "label" and "probabilities", in which there are the
-        outputs of the classes if no probabilities are wanted. ``to_onnx().SerializeToString()`` are
-        the bytes of a file.
+        The kernel may be linear, "poly", "rbf" or "sigmoid". The input "X" has doubles, and all is
+        computed in doubles. Results are "label" and "probabilities", in which there are the outputs
+        of the classes if no probabilities are wanted. ``to_onnx().SerializeToString()`` are the
+        bytes of a file.
 
         Parameters
         ----------

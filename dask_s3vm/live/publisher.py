@@ -132,16 +132,17 @@ def about_fit(estimator: Fitted, engine: Engine) -> dict[str, Any]:
 
 
 def _parameters(estimator: Fitted) -> list[list[str]]:
-    """(name, value, whether it was chosen) of the parameters that are numbers or words."""
+    """(name, value, whether chosen) of parameters that are numbers or words; chosen ones first."""
     try:
         defaults = type(estimator)().get_params(deep=False)
     except TypeError:  # an estimator of somebody else that has no defaults
         defaults = {}
-    return [
+    shown = [
         [name, str(value), "chosen" if repr(value) != repr(defaults.get(name)) else ""]
         for name, value in estimator.get_params(deep=False).items()
         if name not in NOT_SHOWN and isinstance(value, str | int | float | None)
     ]
+    return sorted(shown, key=lambda one: not one[2])
 
 
 class Publisher(Course):

@@ -190,7 +190,7 @@ def plot_decision_boundary(
     ax.set_ylim(*sides[1][[0, -1]])
     ax.set_xlabel("column 0")
     ax.set_ylabel("column 1")
-    return finish(ax)
+    return finish(ax, beside=True)
 
 
 def _two_sides(ax: Any, grid: np.ndarray, outputs: np.ndarray) -> None:

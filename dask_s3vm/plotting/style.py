@@ -67,11 +67,22 @@ def name_of(problem: Any, groups: Mapping[Any, Any]) -> str | None:
     return f"class {problem}" if len(groups) > 1 else None
 
 
-def finish(ax: Any) -> Any:
-    """Add a legend if anything has a label; returns the Axes."""
+def finish(ax: Any, beside: bool = False) -> Any:
+    """Add a legend if anything has a label; returns the Axes.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    beside : whether the legend belongs beside the Axes, because there is no empty place in them. It
+        stays inside a figure without a layout engine, which would not make room for it.
+    """
     handles, _ = ax.get_legend_handles_labels()
-    if handles:
-        ax.legend(frameon=True, framealpha=0.8, edgecolor="none", fontsize="small")
+    if not handles:
+        return ax
+    place: dict[str, Any] = {"frameon": True, "framealpha": 0.8, "edgecolor": "none"}
+    if beside and ax.figure.get_layout_engine() is not None:
+        place = {"frameon": False, "loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+    ax.legend(fontsize="small", **place)
     return ax
 
 

@@ -1,10 +1,12 @@
 """What the documents say is what happens."""
 
 import importlib
+import os
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -152,6 +154,34 @@ def test_the_api_page_lists_the_public_names():
 def test_the_citation_names_this_version():
     text = (ROOT / "CITATION.cff").read_text()
     assert f"\nversion: {dask_s3vm.__version__}\n" in text
+
+
+def test_badges_say_what_the_package_says():
+    badges = re.findall(
+        r"!\[([^]]*)\]\((docs/_static/\S+\.svg)\)", (ROOT / "README.md").read_text()
+    )
+    titles = [re.search("<title>(.*)</title>", (ROOT / path).read_text())[1] for _, path in badges]
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    begin = "Programming Language :: Python :: 3."
+    pythons = ["3." + c.removeprefix(begin) for c in package["classifiers"] if c.startswith(begin)]
+    assert package["requires-python"] == f">={pythons[0]}"
+    assert titles == [f"python: {' | '.join(pythons)}", f"license: {package['license']}"]
+    words = [f"Python {', '.join(pythons)}", f"License: {package['license']}"]
+    assert [alt for alt, _ in badges] == words
+
+
+def test_a_hidden_block_runs_and_its_code_is_not_shown(tmp_path):
+    pytest.importorskip("myst_parser")
+    (tmp_path / "index.md").write_text("# Title\n\n```python hidden\nprint(6 * 7)\n```\n")
+    for name, value in (("extensions", ["myst_parser", "executed"]), ("html_theme", "basic")):
+        with open(tmp_path / "conf.py", "a") as conf:
+            conf.write(f"{name} = {value!r}\n")
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "text", str(tmp_path)]
+    path = {"PYTHONPATH": f"{ROOT / 'docs'}{os.pathsep}{ROOT}"}
+    subprocess.run([*command, str(tmp_path / "out")], check=True, env=os.environ | path)
+    text = (tmp_path / "out" / "index.txt").read_text()
+    assert "42" in text
+    assert "print" not in text
 
 
 @pytest.mark.slow

@@ -8,7 +8,9 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import ClassifierMixin, clone
 
+import dask_s3vm
 from dask_s3vm import L2SVM, RLSC, STARSVM, TSVM
 
 MODELS = {
@@ -145,35 +147,108 @@ def run_onnx(proto, new):
     return session.run(None, {"X": new})
 
 
-@pytest.mark.parametrize("name", ["linear", "linear, semi-supervised", "least squares"])
-def test_onnx_gives_the_same_labels(name, data):
-    pytest.importorskip("skl2onnx")
-    X, y, new = data
-    model = MODELS[name].fit(X, y)
+CLASSIFIERS = {
+    name: kind
+    for name in dask_s3vm.__all__
+    if isinstance(kind := getattr(dask_s3vm, name), type)
+    and issubclass(kind, ClassifierMixin)
+    and hasattr(kind, "to_onnx")
+}
+IN_ONNX = [name for name in MODELS if name != "laplacian"]
+LABELS = {
+    "integers": lambda y: y,
+    "small integers": lambda y: y.astype(np.int8),
+    "words": words,
+    "objects": lambda y: words(y).astype(object),
+    "floats": lambda y: np.where(y < 0, np.nan, y),
+}
+
+
+def check_onnx(model, new):
+    """Compare labels, and outputs, of which ONNX has one for each class."""
     labels, outputs = run_onnx(model.to_onnx(), new)
     assert np.array_equal(labels, model.predict(new))
     of_model = model.decision_function(new)
-    own = outputs if of_model.ndim == 2 else outputs[:, -1]
+    own = outputs if of_model.ndim == 2 else outputs[:, 1]
     np.testing.assert_allclose(own, of_model, rtol=1e-9, atol=1e-9)
+    if of_model.ndim == 1:
+        assert np.array_equal(outputs[:, 0], -outputs[:, 1])
 
 
-def test_onnx_gives_the_same_probabilities(data):
-    pytest.importorskip("skl2onnx")
+@pytest.mark.parametrize("name", IN_ONNX)
+def test_onnx_gives_the_same_labels(name, data):
     X, y, new = data
-    model = L2SVM(lam=1e-2, probability=True).fit(X, y)
-    _, found = run_onnx(model.to_onnx(probabilities=True), new)
-    np.testing.assert_allclose(found, model.predict_proba(new), rtol=1e-9, atol=1e-9)
+    check_onnx(MODELS[name].fit(X, y), new)
 
 
-def test_onnx_has_no_kernels(data):
-    pytest.importorskip("skl2onnx")
+@pytest.mark.parametrize("kind", sorted(CLASSIFIERS))
+def test_onnx_has_the_labels_of_every_estimator(kind, data):
+    X, y, new = data
+    check_onnx(CLASSIFIERS[kind]().fit(X, y), new)
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_onnx_has_labels_of_every_kind(kind, data):
+    X, y, new = data
+    model = L2SVM(lam=1e-2).fit(X, LABELS[kind](y))
+    labels, _ = run_onnx(model.to_onnx(), new)
+    assert np.array_equal(labels, model.predict(new))
+
+
+def test_onnx_keeps_rows_near_the_boundary_on_their_sides(data):
+    X, y, new = data
+    model = L2SVM(lam=1e-2).fit(X, y)
+    outputs = model.decision_function(new).reshape(len(new), -1)
+    if outputs.shape[1] == 1:
+        normals, gaps = np.repeat(model.coef_, len(new), axis=0), outputs[:, 0]
+    else:  # between the two classes that compete for the row
+        second, first = np.argsort(outputs, axis=1)[:, -2:].T
+        normals = model.coef_[first] - model.coef_[second]
+        gaps = np.ptp(np.sort(outputs, axis=1)[:, -2:], axis=1)
+    wanted = np.where(np.arange(len(new)) % 2, 1e-9, -1e-9)
+    near = new + ((wanted - gaps) / (normals**2).sum(axis=1))[:, None] * normals
+    rounded = L2SVM(lam=1e-2).fit(X, y)
+    rounded.coef_ = model.coef_.astype(np.float32).astype(np.float64)
+    rounded.intercept_ = model.intercept_.astype(np.float32).astype(np.float64)
+    changed = np.count_nonzero(rounded.predict(near) != model.predict(near))
+    assert changed > 1000, "weights of 32 bits would pass this test"
+    check_onnx(model, near)
+
+
+def test_onnx_gives_the_class_of_a_row_on_the_boundary(data):
     X, y, _ = data
-    with pytest.raises(ValueError, match="to_onnx is for linear models, got kernel='rbf'"):
-        MODELS["rbf"].fit(X, y).to_onnx()
+    model = L2SVM(lam=1e-2, fit_intercept=False).fit(X, y)
+    labels, _ = run_onnx(model.to_onnx(), np.zeros((1, 6)))
+    assert np.array_equal(labels, model.predict(np.zeros((1, 6))))
 
 
-def test_without_skl2onnx_the_extra_is_named(data, monkeypatch):
-    monkeypatch.setitem(sys.modules, "skl2onnx", None)
+@pytest.mark.parametrize("name", ["linear", "rbf"])
+def test_onnx_gives_the_same_probabilities(name, data):
+    X, y, new = data
+    model = clone(MODELS[name]).set_params(probability=True).fit(X, y)
+    new[:10] *= 1e3  # far from every class
+    labels, found = run_onnx(model.to_onnx(probabilities=True), new)
+    wanted = model.predict_proba(new)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+    likeliest = model.classes_[wanted.argmax(axis=1)]
+    assert np.array_equal(labels[10:], likeliest[10:])  # far away, probabilities can be equal
+
+
+def test_onnx_of_sparse_landmarks(data):
+    X, y, new = data
+    X = np.where(X > 0.5, X, 0.0)
+    model = L2SVM(lam=1e-2, kernel="rbf", sigma=2.0, random_state=0).fit(sp.csr_array(X), y)
+    check_onnx(model, new)
+
+
+def test_kernels_that_onnx_does_not_have(data):
+    X, y, _ = data
+    with pytest.raises(ValueError, match=r"poly.*rbf.*got 'laplacian': use to_sklearn"):
+        MODELS["laplacian"].fit(X, y).to_onnx()
+
+
+def test_without_onnx_the_extra_is_named(data, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
     X, y, _ = data
     with pytest.raises(ImportError, match=r"dask-s3vm\[onnx\]"):
         L2SVM().fit(X, y).to_onnx()

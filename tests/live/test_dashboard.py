@@ -62,7 +62,7 @@ def test_a_fit_is_seen_while_it_runs_and_when_it_is_over(client, rows, state_at,
     state, (status, headers, page) = seen.found
     fit = state["fit"]
     assert (fit["method"], fit["state"], fit["workers"]) == ("TSVM", "running", 2)
-    assert ["lam", "0.01", "chosen"] in fit["parameters"]
+    assert fit["parameters"][:2] == [["lam", "0.01", "chosen"], ["positive_ratio", "0.5", "chosen"]]
     assert ["fit_intercept", "True", ""] in fit["parameters"]
     assert ["rows", "600"] in fit["facts"]
     assert ["shards", str(sum(n for _, n, _ in fit["shards"]))] in fit["facts"]

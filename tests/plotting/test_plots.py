@@ -221,6 +221,17 @@ def test_a_boundary_wants_two_columns(plane):
         plot_decision_boundary(fit(TSVM, plane), np.zeros((3, 5)))
 
 
+@pytest.mark.parametrize("layout", ["constrained", None])
+def test_the_legend_of_a_boundary_covers_no_row(plane, layout):
+    X, few = plane
+    figure, ax = plt.subplots(layout=layout)
+    plot_decision_boundary(fit(TSVM, plane), X, few, ax=ax)
+    figure.canvas.draw()
+    legend, picture = ax.get_legend().get_window_extent(), ax.get_window_extent()
+    assert (legend.x0 >= picture.x1) == (layout is not None)
+    assert legend.x1 <= figure.bbox.x1
+
+
 def test_histogram_of_outputs_counts_every_row(plane):
     X, few = plane
     model = fit(TSVM, plane)
