@@ -7,8 +7,8 @@ objective at the same w, retraining lowers it at the same labels: it ends after 
 One outer iteration is one turn: retraining, then a switch.
 
 Pairs keep the number of positive labels. An estimated ratio is not exact to a single row: at the
-end, unless balance is "paper", rows on the wrong side of the plane get the label of their side,
-while the number of positive labels stays within `BinaryTask.label_window` (a release).
+last level, unless balance is "paper", rows on the wrong side of the plane get the label of their
+side, while the number of positive labels stays within `BinaryTask.label_window` (a release).
 
 All levels but the last are solved very loosely: a sixth of the CG steps of exact levels. Either way
 ends in one of many local minima, and neither in the better one as a rule: over four draws of labels
@@ -84,7 +84,7 @@ class LabelAlternation:
     tol, max_iter : relative gap at the very end; most Newton steps of a retraining.
     max_switches : most pairs switched at once, or None.
     report : told (event, point, Newton steps, CG steps, labels switched) after each part of a turn.
-    window : fewest and most unlabeled rows labeled +1 when labels rest at the gap `tol`; None if
+    window : fewest and most unlabeled rows labeled +1 when labels rest at the last level; None if
         their number stays what it is.
     """
 
@@ -144,25 +144,34 @@ class LabelAlternation:
         self._report("retrain", found.point, found.n_iter, found.cg_steps, 0)
         return replace(state, point=found.point, termination=found.termination)
 
+    def _rests(self, point: Point, gap: float, n_changed: int) -> bool:
+        """Whether labels rest at this gap, of which so many have just changed.
+
+        Without a limit of switches, others at the same weights would find nothing to do.
+        """
+        at_once = self._max_switches is None
+        return not n_changed or (at_once and is_near(self.problem, point, gap))
+
     def turn(self, state: TurnState, to_tol: bool) -> TurnState:
         """Retrain, then switch; if no label changed, tighten the gap (only with `to_tol`).
 
-        At the very end labels are released within the window. A release, too, lowers the objective.
+        At the last level, labels that rest are released within the window before the gap shrinks. A
+        release, too, lowers the objective. Releases at the gap `tol` alone took 1.05 times the CG
+        steps over 88 fits of text, digits and tables, and 2.0 times those of 20 classes of text
+        with lam=1e-4; objectives of the 88 ended 0.2 % higher on average.
         """
         state = self.retrained(state)
         switched, point = self.problem.switch(state.point, self._max_switches)
         self._report("switch", point, 0, 0, switched)
         gap = state.gap
-        # without a limit, a second switch at the same weights would find nothing to do
-        at_once = self._max_switches is None
-        rest = not switched or (at_once and is_near(self.problem, point, gap))
-        done = rest and (not to_tol or gap <= self._tol)
-        if done and to_tol and self._window is not None:
+        rest = self._rests(point, gap, switched)
+        if rest and to_tol and self._window is not None:
             released, point = self.problem.release(point, *self._window)
             if released:
                 self._report("release", point, 0, 0, released)
-            done = not released
-        elif rest and not done:
+            rest = self._rests(point, gap, released)
+        done = rest and (not to_tol or gap <= self._tol)
+        if rest and not done:
             gap = self.tighter(point, gap)
         state = replace(
             state,

@@ -236,6 +236,9 @@ def test_a_release_lowers_the_objective_within_its_window():
     released = [row for row in free[2] if row["event"] == "release"]
     assert released
     assert not any(row["event"] == "release" for row in fixed[2])
+    # labels are not brought to rest at `tol` first, as those of a fixed number are
+    before = itertools.takewhile(lambda row: row["event"] != "release", free[2])
+    assert sum(row["cg_steps"] for row in before) < sum(row["cg_steps"] for row in fixed[2])
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
