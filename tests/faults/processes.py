@@ -154,7 +154,7 @@ class Processes:
                         child.kill()
             else:
                 self.workers.remove(process)
-                os.kill(process.pid, signal.SIGKILL)
+                process.kill()
             self.note(f"kill {process.pid}")
             self.n_faults += 1
 
@@ -165,9 +165,10 @@ class Processes:
 
     def stutter(self, rng):
         """Freeze a worker for a moment, five times."""
-        process = self._any(rng)
-        self.note(f"stutter {process.pid}")
-        self.n_faults += 1
+        with self._lock:
+            process = self._any(rng)
+            self.note(f"stutter {process.pid}")
+            self.n_faults += 1
         with contextlib.suppress(ProcessLookupError):  # another fault may end it meanwhile
             for _ in range(5):
                 os.kill(process.pid, signal.SIGSTOP)
@@ -184,6 +185,8 @@ class Processes:
         self._hosts.slow(self._places[self._take(rng).pid][0])
 
     def _any(self, rng):
+        # those that were taken for silent, and removed, have ended by themselves
+        self.workers = [process for process in self.workers if process.is_alive()]
         if not self.workers:  # another fault was faster: strike one that is about to join
             self.start()
         return self.workers[0 if rng is None else int(rng.integers(len(self.workers)))]
@@ -205,7 +208,6 @@ class Processes:
                 self._hosts.join(self._places[process.pid][0])
             self._end(process)
         self.frozen.clear()
-        # what was taken for silent, and removed, has ended by itself
         self.workers = [process for process in self.workers if process.is_alive()]
         while len(self.workers) < n_workers:
             self.start()
@@ -220,7 +222,7 @@ class Processes:
         self.wait(client, n_workers)
 
     def _come_back(self, client, n_workers):
-        """Whether all nannies bring back their workers: dask's do not always, after several kills."""
+        """Whether all nannies bring back their workers: after several kills, not all do."""
         with contextlib.suppress(AssertionError):
             self.wait(client, n_workers, seconds=30)
             return True
