@@ -64,10 +64,9 @@ def define():
         )
         n_steps: int = parameter("int", "Number of steps.", [COUNT], default=30)
 
-        def _solve(self, rows, task, start, name, tags):
-            problem = L2SVMProblem(rows.engine, self.lam, task.positive, task.costs)
-            method = GradientDescent(problem, start.w, self.n_steps)
-            return rows.record.run(f"{name}/steps", method, tags)
+        def _solve(self, rows, job):
+            problem = L2SVMProblem(job.engine, self.lam, job.task.positive, job.task.costs)
+            return job.run(GradientDescent(problem, job.start.w, self.n_steps))
 
     return GradientSVM
 

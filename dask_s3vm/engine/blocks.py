@@ -12,9 +12,10 @@ import scipy.sparse as sp
 
 from dask_s3vm.engine.containers import check_values, plain_rows, refuse_masked
 from dask_s3vm.engine.mapped import MappedRows, mapped_rows
+from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.rows import CSR, MAX_ENTRIES, Rows
 from dask_s3vm.labels import as_labels
-from dask_s3vm.numerics.ones import is_ones, joined, without_ones
+from dask_s3vm.numerics.ones import is_ones, joined, ones, without_ones
 
 #: Largest sample weight: the costs of rows that weigh more are lost beside it, or overflow.
 MAX_WEIGHT = 1e20
@@ -153,18 +154,51 @@ def slice_block(block: Block, start: int, stop: int) -> Block:
 
 
 def stack_rows(parts: list[Rows]) -> Rows:
-    """Concatenate canonical rows in new arrays."""
+    """Concatenate canonical rows in new arrays; rows of one part stay as they are."""
+    if len(parts) == 1:
+        return parts[0]
     if all(isinstance(part, np.ndarray) for part in parts):
         return frozen(np.concatenate(parts))
     triples = [as_sparse(part) for part in parts]
     ends = np.cumsum([0] + [int(part.indptr[-1]) for part in triples])
-    assert ends[-1] < MAX_ENTRIES, "a shard has more stored entries than 32 bits can count"
+    _check_size(int(ends[-1]))
     indptr = [part.indptr[:-1] + np.uint32(end) for part, end in zip(triples, ends, strict=False)]
     return CSR(
         frozen(np.concatenate([*indptr, [np.uint32(ends[-1])]], dtype=np.uint32)),
         frozen(np.concatenate([part.indices for part in triples])),
         frozen(joined([part.values for part in triples])),
     )
+
+
+def copy_rows(rows: Rows, chosen: np.ndarray) -> Rows:
+    """Copy the rows with the numbers `chosen` (uint32)."""
+    if not isinstance(rows, CSR):
+        return frozen(rows[chosen])
+    lengths = row_lengths(rows, chosen)
+    _check_size(int(lengths.sum()))
+    indptr = np.append(0, np.cumsum(lengths)).astype(np.uint32)
+
+    def pack(entries: np.ndarray) -> np.ndarray:
+        packed = np.empty(indptr[-1], dtype=entries.dtype)
+        passes.pack_entries(rows.indptr, entries, chosen, indptr, packed)
+        return frozen(packed)
+
+    values = ones(int(indptr[-1])) if is_ones(rows.values) else pack(rows.values)
+    return CSR(frozen(indptr), pack(rows.indices), values)
+
+
+def row_lengths(rows: CSR, chosen: np.ndarray) -> np.ndarray:
+    """Return the number of stored entries of the rows with the numbers `chosen` (uint32)."""
+    return (rows.indptr[chosen + np.uint32(1)] - rows.indptr[chosen]).astype(np.int64)
+
+
+def _check_size(n_entries: int) -> None:
+    """Raise ValueError if 32 bits cannot count the entries: `indptr` would wrap around silently."""
+    if n_entries >= MAX_ENTRIES:
+        raise ValueError(
+            f"{n_entries:,} stored entries are too many for one block of rows (at most "
+            f"{MAX_ENTRIES - 1:,}); use smaller blocks, or a search that runs in the shards"
+        )
 
 
 def as_sparse(rows: Rows) -> CSR:

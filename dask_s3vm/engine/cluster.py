@@ -211,7 +211,7 @@ class ClusterEngine:
                 ],
                 "run",
             )
-        self.times.rounds += time.perf_counter() - began
+        self.times.round_seconds += time.perf_counter() - began
         answers, lost = [], []
         for (group, numbers), answer in zip(calls, found, strict=True):
             if isinstance(answer, WorkerLostError):
@@ -231,8 +231,8 @@ class ClusterEngine:
             if self._closed:
                 raise EngineError("the engine is closed")
             try:
-                rebuilt.update(self._missing())
-                self._place_missing()
+                rebuilt.update(self._unplaced())
+                self._place_unplaced()
                 if self._restore(names):
                     return rebuilt
             except LineageError:
@@ -265,14 +265,14 @@ class ClusterEngine:
     # Placement of shards ------------------------------------------------------------------------
 
     @property
-    def holdings(self) -> dict[str, int]:
-        """See `Engine.holdings`."""
+    def shard_counts(self) -> dict[str, int]:
+        """See `Engine.shard_counts`."""
         return {address: len(group.numbers) for address, group in self._groups.copy().items()}
 
     def _held(self) -> Holdings:
         return {address: group.numbers for address, group in self._groups.items()}
 
-    def _missing(self) -> list[int]:
+    def _unplaced(self) -> list[int]:
         """List the shards that no group holds."""
         return sorted(self._others(self._held().values()))
 
@@ -283,9 +283,9 @@ class ClusterEngine:
             return set()
         return set(range(self.layout.n_shards)).difference(*lists)
 
-    def _place_missing(self) -> None:
+    def _place_unplaced(self) -> None:
         """Build the shards that no group holds: all at first, later those of lost workers."""
-        missing = self._missing()
+        missing = self._unplaced()
         if not missing:
             return
         self._worker_list.forget()
@@ -324,7 +324,7 @@ class ClusterEngine:
         self.times.wanted |= len(threads) > 1
         if not (joined or self._paces.changed):
             return
-        if time.monotonic() < self._no_move_before or self._missing():
+        if time.monotonic() < self._no_move_before or self._unplaced():
             return
         moving = rebalance(self._paces.weights(threads), self._held())
         if not moving:

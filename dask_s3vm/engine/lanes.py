@@ -135,9 +135,14 @@ class Lane(Engine):
         return self._engine.times
 
     @property
-    def holdings(self) -> dict[str, int]:
-        """See `Engine.holdings`."""
-        return self._engine.holdings
+    def losses(self) -> int:  # type: ignore[override]
+        """See `Engine.losses`."""
+        return self._engine.losses
+
+    @property
+    def shard_counts(self) -> dict[str, int]:
+        """See `Engine.shard_counts`."""
+        return self._engine.shard_counts
 
     def sum(self, op: Operation, *args: Any) -> Parts:
         """See `Engine.sum`."""

@@ -30,12 +30,13 @@ class LocalEngine:
         self.layout = layout
         self.n_threads = n_threads
         self.rounds = 0
+        self.losses = 0  # rows in this process are never lost
         self.times = RoundTimes()
         self._group = Group(shards, len(shards), n_threads)
 
     @property
-    def holdings(self) -> dict[str, int]:
-        """See `Engine.holdings`."""
+    def shard_counts(self) -> dict[str, int]:
+        """See `Engine.shard_counts`."""
         return {"this process": self.layout.n_shards}
 
     def sum(self, op: Operation, *args: Any) -> Parts:
@@ -53,8 +54,8 @@ class LocalEngine:
             self.times.set_mark(self.rounds, {})
         began = time.perf_counter()
         result = run(op, *args)
-        self.times.passes += time.perf_counter() - began
-        self.times.rounds = self.times.passes
+        self.times.pass_seconds += time.perf_counter() - began
+        self.times.round_seconds = self.times.pass_seconds
         return result
 
     def remember(self, name: str, op: Operation, *args: Any) -> None:

@@ -1,4 +1,4 @@
-"""The interface between solvers and the engine: rounds over rows that stay in place."""
+"""The interface between problems and the engine: rounds over rows that stay in place."""
 
 import time
 from dataclasses import dataclass, field
@@ -10,27 +10,28 @@ from dask_s3vm.engine.tree import Parts
 
 
 class Mark(NamedTuple):
-    """Sums at one moment: of the clock, rounds made, seconds in rounds, and of these in passes."""
+    """Sums at one moment: the clock, rounds made, seconds in rounds, and of these in passes."""
 
     clock: float
     n_rounds: int
-    rounds: float
-    passes: float
+    round_seconds: float
+    pass_seconds: float
 
 
 @dataclass
 class RoundTimes:
     """Where the time of the rounds so far went, in seconds.
 
-    rounds : in calls to the workers, as the client sees it.
-    passes : of that, over the rows; of several workers, the slowest one. The rest is transport.
+    round_seconds : in calls to the workers, as the client sees it.
+    pass_seconds : of that, over the rows; of several workers, the slowest one. The rest is
+        transport.
     by_worker : over the rows, by worker.
     wanted : set to have workers asked for their passes before the next round, and reset then.
     mark : all of these sums when they were last asked.
     """
 
-    rounds: float = 0.0
-    passes: float = 0.0
+    round_seconds: float = 0.0
+    pass_seconds: float = 0.0
     by_worker: dict[str, float] = field(default_factory=dict)
     wanted: bool = False
     mark: Mark | None = None
@@ -39,9 +40,9 @@ class RoundTimes:
         """Take in the passes since workers were last asked; lost workers gave no number."""
         seconds = {name: s for name, s in answers.items() if isinstance(s, float)}
         known = self.by_worker
-        self.passes += max(seconds.values(), default=0.0)
+        self.pass_seconds += max(seconds.values(), default=0.0)
         self.by_worker = known | {name: known.get(name, 0.0) + s for name, s in seconds.items()}
-        self.mark = Mark(time.perf_counter(), n_rounds, self.rounds, self.passes)
+        self.mark = Mark(time.perf_counter(), n_rounds, self.round_seconds, self.pass_seconds)
         self.wanted = False
 
 
@@ -69,9 +70,11 @@ class Engine(Protocol):
     rounds: int
     #: where the time of these rounds went
     times: RoundTimes
+    #: number of groups that were lost with their workers
+    losses: int
 
     @property
-    def holdings(self) -> dict[str, int]:
+    def shard_counts(self) -> dict[str, int]:
         """Number of shards by worker; may be asked for by any thread."""
         ...
 

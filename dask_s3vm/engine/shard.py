@@ -207,7 +207,7 @@ def _assembled(
     pieces = [load_rows(rows, layout.n_features_in) if own else opened(rows) for rows in found]
     if layout.sparse:  # all of them: only the columns of sparse rows can be renumbered
         pieces = [as_sparse(piece) for piece in pieces]
-    rows = pieces[0] if len(pieces) == 1 else stack_rows(pieces)
+    rows = stack_rows(pieces)
     if position is not None and isinstance(rows, CSR):
         rows = renumber_columns(rows, position)
     if own and len(pieces) == 1 and not isinstance(found[0], MappedRows):

@@ -29,7 +29,6 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.estimators._fit_rows import (
     FitRows,
     Found,
-    Problem,
     last_weights,
     place_rows,
     positives_of,
@@ -53,6 +52,7 @@ from dask_s3vm.methods.base import (
     BinarySolution,
     BinaryTask,
     ClassTotals,
+    Job,
     Start,
     class_totals,
 )
@@ -65,7 +65,7 @@ from dask_s3vm.parameters.methods import MethodParameters
 Seeds = dict[int, Any]
 
 #: Solves one binary problem for one model.
-Solver = Callable[[FitRows, Problem], Any]
+Solver = Callable[[FitRows, Job], Any]
 
 
 class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
@@ -113,14 +113,8 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
 
     # What an estimator says ---------------------------------------------------------------------
 
-    def _solve(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
-    ) -> Any:
-        """Solve one binary problem.
-
-        States are saved by `rows.record.run` under names that begin with `name` and a slash, so
-        that they are dropped when the problem is solved. Its history rows begin with `tags`.
-        """
+    def _solve(self, rows: FitRows, job: Job) -> Any:
+        """Solve one binary problem, by `job.run`."""
         raise NotImplementedError
 
     def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
@@ -129,8 +123,8 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         If they share row state, `_in_lanes` is False.
         """
 
-        def solve(rows: FitRows, one: Problem) -> Any:
-            return models[one.place]._solve(rows, one.task, one.start, one.name, one.tags)
+        def solve(rows: FitRows, job: Job) -> Any:
+            return models[job.place]._solve(rows, job)
 
         return solve
 
@@ -208,8 +202,8 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
             name = f"class {task.positive}, model {place}"
             if "lam" in self.facts.columns:
                 tags = {**tags, "lam": float(getattr(model, "lam_", model.lam))}
-            problem = Problem(place, number, task, start, name, tags)
-            solution = rows.record.once(name, self._solution, partial(solve, rows, problem))
+            job = Job(rows.engine, rows.record, task, start, name, tags, place, number)
+            solution = rows.record.once(name, self._solution, partial(solve, rows, job))
             seed = solution.seed
             found.append(solution)
         if seeds is not None:
@@ -328,7 +322,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
                 )
             yield FitRows(
                 engine, classes, totals, costs, ratios, supervised, weighted, start,
-                placed.block_rows, placed.rows, record, placed.known,
+                placed.block_rows, placed.exact_rows, record, placed.known,
             )  # fmt: skip
         self.classes_ = classes
         self.kernel_map_ = placed.kernel_map

@@ -63,9 +63,6 @@ class MaxMarginClustering(ClusteringParameters, ClusterMixin, LeastSquaresModel)
         "float or ndarray of shape (n_clusters - 1,)",
         "The objective above, over the rows of the cluster that is split.",
     )
-    history_: list[dict[str, Any]] = fitted(
-        "list of dict", ClusteringParameters.facts.history_words()
-    )
 
     @interruptible
     def fit(self, X: Any, y: Any = None) -> "MaxMarginClustering":

@@ -11,9 +11,9 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.estimators._rows import PlacedRows, take_in
 from dask_s3vm.features import KernelMap
 from dask_s3vm.labels import find_classes
-from dask_s3vm.methods.base import BinaryTask, ClassTotals, Start
+from dask_s3vm.methods.base import ClassTotals
 from dask_s3vm.methods.ratio import RatioEstimate
-from dask_s3vm.methods.run import HistoryRow, Record
+from dask_s3vm.methods.run import Record
 
 R = TypeVar("R")
 
@@ -29,7 +29,7 @@ class FitRows:
     weighted : whether rows have weights.
     start : (k, d + 1) weights to start from, in the user's column order, or None.
     block_rows : number of rows of each block of X.
-    rows : the rows themselves, for estimators with exact kernel columns; None for all others.
+    exact_rows : the rows themselves, for estimators with exact kernel columns; None for all others.
     record : of this fit; holds the state of an interrupted one, if there is one to resume.
     known : see `PlacedRows`.
     """
@@ -43,7 +43,7 @@ class FitRows:
     weighted: bool
     start: np.ndarray | None
     block_rows: tuple[int, ...]
-    rows: Any
+    exact_rows: Any
     record: Record
     known: dict[Any, Any] | None = None
 
@@ -69,25 +69,6 @@ class FitRows:
         if self.start is None:
             return np.zeros(layout.n_features + 1)
         return layout.to_internal(self.start[problem])
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One binary problem for one model.
-
-    place : number of the model.
-    number : of the problem.
-    task, start : see `methods.base`.
-    name : that of its state, and what names of states within it begin with.
-    tags : columns that its rows of the history begin with.
-    """
-
-    place: int
-    number: int
-    task: BinaryTask
-    start: Start
-    name: str
-    tags: HistoryRow
 
 
 class Found(NamedTuple):

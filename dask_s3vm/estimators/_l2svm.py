@@ -6,10 +6,9 @@ from typing import Any
 from dask_s3vm.estimators._base import LinearS3VM, fit_path
 from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.interrupts import interruptible
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
+from dask_s3vm.methods.base import BinarySolution, Job
 from dask_s3vm.methods.l2svm import train_l2svm
-from dask_s3vm.methods.run import HistoryRow
-from dask_s3vm.parameters.fields import fitted, parametrized
+from dask_s3vm.parameters.fields import parametrized
 from dask_s3vm.parameters.methods import L2SVMParameters
 
 
@@ -43,16 +42,14 @@ class L2SVM(L2SVMParameters, LinearS3VM):
     True
     """
 
-    n_iter_: int = fitted("int", L2SVMParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", L2SVMParameters.facts.history_words())
-
-    def _solve(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
-    ) -> BinarySolution:
+    def _solve(self, rows: FitRows, job: Job) -> BinarySolution:
         return train_l2svm(
-            rows.record, f"{name}/newton", tags, rows.engine, task, start,
-            lam=self.lam, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter,
-        )  # fmt: skip
+            job,
+            lam=self.lam,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
 
 
 @interruptible

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,9 @@ import numpy as np
 from dask_s3vm import _config
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.estimators._base import Solver, one_or_all
-from dask_s3vm.estimators._fit_rows import FitRows, Problem
+from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._safe import GuardedS3VM
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, one_weight
+from dask_s3vm.methods.base import BinarySolution, BinaryTask, Job, one_weight
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.labeling import (
     FoundLabels,
@@ -64,24 +65,25 @@ class LabelingS3VM(LabelingParameters, GuardedS3VM):
         weight = one_weight(rows.engine, type(self).__name__)
         cost = self._unlabeled_cost(rows)
 
-        def solve(rows: FitRows, one: Problem) -> Any:
-            record, engine = rows.record, rows.engine
-            search = self._search(engine, one.task, cost * weight)
-            found: FoundLabels = record.run(f"{one.name}/labels", search, one.tags)
-            svm = train_on_found(record, one.name, one.tags, engine, one.task, self, found, cost)
+        def solve(rows: FitRows, job: Job) -> Any:
+            search = self._search(job.engine, job.task, cost * weight)
+            found: FoundLabels = job.run(search, "labels")
+            svm = train_on_found(job, self, found, cost)
             return self._solution(
                 svm.w, found.objective, svm.termination, found, n_iter=found.n_iter
             )
 
         return solve
 
-    def _solve_supervised(self, rows: FitRows, one: Problem) -> BinarySolution:
+    def _solve_supervised(self, rows: FitRows, job: Job) -> BinarySolution:
         """Train the SVM on the labeled rows alone."""
-        doubled = BinaryTask(one.task.positive, 2 * one.task.costs)
         svm = train_l2svm(
-            rows.record, f"{one.name}/newton", one.tags, rows.engine, doubled, one.start, lam=1.0,
-            fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter,
-        )  # fmt: skip
+            replace(job, task=BinaryTask(job.task.positive, 2 * job.task.costs)),
+            lam=1.0,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
         return self._solution(svm.w, svm.objective, svm.termination, None, n_iter=svm.n_iter)
 
     def _unlabeled_cost(self, rows: FitRows) -> float:
@@ -132,9 +134,6 @@ class QPS3VM(QPParameters, LabelingS3VM):
     >>> float((model.transduction_ == y).mean().compute()) > 0.95
     True
     """
-
-    n_iter_: int = fitted("int", QPParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", QPParameters.facts.history_words())
 
     _solution = LabelingSolution
 
@@ -195,8 +194,6 @@ class SubmodularS3VM(SQPParameters, ShardedSearch, LabelingS3VM):
         "float or ndarray of shape (n_classes,)",
         "The part of the largest S that `set_value_` is at least, proven for these data.",
     )
-    n_iter_: int = fitted("int", SQPParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", SQPParameters.facts.history_words())
 
     _solution = PickedSolution
 

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dask_s3vm.estimators._base import LinearS3VM, Solver
-from dask_s3vm.estimators._fit_rows import FitRows, Problem
+from dask_s3vm.estimators._fit_rows import FitRows
+from dask_s3vm.methods.base import Job
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.lapsvm import draw_graph, train_lapsvm
-from dask_s3vm.parameters.fields import fitted, parametrized
+from dask_s3vm.parameters.fields import parametrized
 from dask_s3vm.parameters.methods import LapSVMParameters
 
 
@@ -44,9 +45,6 @@ class LapSVM(LapSVMParameters, LinearS3VM):
     True
     """
 
-    n_iter_: int = fitted("int", LapSVMParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", LapSVMParameters.facts.history_words())
-
     def _is_supervised(self, totals: Any) -> bool:
         return self.lam_manifold == 0 or super()._is_supervised(totals)
 
@@ -54,14 +52,12 @@ class LapSVM(LapSVMParameters, LinearS3VM):
         # one graph for all classes, and for all lam
         graph = None if rows.supervised else draw_graph(rows.engine, rows.totals, self.n_neighbors)
 
-        def solve(rows: FitRows, one: Problem) -> Any:
-            model = models[one.place]
-            given = rows.record, f"{one.name}/newton", one.tags, rows.engine, one.task, one.start
-            more = {name: getattr(model, name) for name in ("lam", "fit_intercept", "tol")}
+        def solve(rows: FitRows, job: Job) -> Any:
+            model = models[job.place]
+            names = "lam", "fit_intercept", "tol", "max_iter"
+            given = {name: getattr(model, name) for name in names}
             if graph is None:
-                return train_l2svm(*given, **more, max_iter=model.max_iter)
-            return train_lapsvm(
-                *given, graph, **more, lam_manifold=model.lam_manifold, max_iter=model.max_iter
-            )
+                return train_l2svm(job, **given)
+            return train_lapsvm(job, graph, **given, lam_manifold=model.lam_manifold)
 
         return solve

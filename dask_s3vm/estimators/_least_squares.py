@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dask_s3vm.estimators._base import LinearS3VM, Seeds, Solver, fit_path
-from dask_s3vm.estimators._fit_rows import FitRows, Problem
+from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._least_squares_model import (
     LeastSquaresModel,
     check_population,
@@ -19,7 +19,7 @@ from dask_s3vm.estimators._least_squares_model import (
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.exceptions import warn
 from dask_s3vm.interrupts import interruptible
-from dask_s3vm.methods.base import BinaryTask
+from dask_s3vm.methods.base import BinaryTask, Job
 from dask_s3vm.methods.projected import Projection, reduce_all
 from dask_s3vm.methods.rlsc import (
     ChosenLam,
@@ -99,8 +99,6 @@ class RLSC(RLSCParameters, LeastSquaresModel, LinearS3VM):
         "ndarray of shape (n_lams,)",
         "Mean squared residual of these predictions, added over the binary problems.",
     )
-    n_iter_: int = fitted("int", RLSCParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", RLSCParameters.facts.history_words())
 
     def _train(self, rows: FitRows, models: Sequence[Any], seeds: Seeds | None) -> list[Any]:
         lams = [
@@ -241,8 +239,6 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
         "two classes: predicted by the model). A dask array if X is one.",
     )
     lam_: float = fitted("float", "The lam that was used.")
-    n_iter_: int = fitted("int", S2RLSCParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", S2RLSCParameters.facts.history_words())
 
     _solution = LabeledSolution
 
@@ -282,18 +278,18 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
         )
         projected = Projected(reduced, self.dtype)
 
-        def solve(rows: FitRows, one: Problem) -> LabeledSolution:
-            window = self._window(one.task)
+        def solve(rows: FitRows, job: Job) -> LabeledSolution:
+            window = self._window(job.task)
             search = LabelSearch(
                 reduced,
-                models[one.place].lam_,
+                models[job.place].lam_,
                 totals.n_unlabeled,
                 self.sharded,
                 self.dtype,
                 projected,
             )
             return search.run(
-                rows.record, one.name, one.tags, one.number, window, settings, one.start
+                job.record, job.name, job.tags, job.number, window, settings, job.start
             )
 
         return solve

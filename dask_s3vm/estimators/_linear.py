@@ -45,7 +45,10 @@ class LinearModel(KernelParameters, LinearOutputs, BaseEstimator):
         "The objective above at what the method found, before a supervised part is mixed in.",
     )
     n_rounds_: int = fitted("int", "Rounds over the rows, all of them counted.")
-    history_: list[dict[str, Any]] = fitted("list of dict", "One row per step of the fit.")
+    history_: list[dict[str, Any]] = fitted(
+        "list of dict",
+        lambda cls: cls.facts.history_words() if hasattr(cls, "facts") else "Rows of the fit.",
+    )
     n_features_in_: int = fitted("int", "Number of columns of X.")
     feature_names_in_: np.ndarray = fitted(
         "ndarray of shape (n_features_in_,)", "Names of the columns, where X has them."
@@ -99,7 +102,9 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
     """A linear model with `classes_`; see `LinearClasses`."""
 
     classes_: np.ndarray = fitted("ndarray of shape (n_classes,)", "The classes, sorted.")
-    n_iter_: int = fitted("int", "Outer iterations, the most over the binary problems.")
+    n_iter_: int = fitted(
+        "int", lambda cls: cls.facts.iteration_words() if hasattr(cls, "facts") else "Iterations."
+    )
     termination_: str = fitted(
         "str",
         'How the last training ended: "converged", "precision" where rounding allowed no further '

@@ -52,7 +52,7 @@ class PlacedRows:
     names : names of the columns, where X has them.
     kernel_map : what made the features, or None.
     block_rows : number of rows of each block of X.
-    rows : the rows themselves, for estimators with exact kernel columns; None for all others.
+    exact_rows : the rows themselves, for estimators with exact kernel columns; None for all others.
     known : what earlier fits have found that other models need, too: shares of the classes by the
         way of estimation, supervised SVMs; None if these fits had other weights.
     """
@@ -63,7 +63,7 @@ class PlacedRows:
     names: np.ndarray | None
     kernel_map: KernelMap | None
     block_rows: tuple[int, ...]
-    rows: Any = None
+    exact_rows: Any = None
     known: dict[Any, Any] | None = None
 
     def set_names_on(self, estimator: Any) -> None:

@@ -12,8 +12,7 @@ from dask_s3vm.estimators._transductive import TSVM
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import UnitScaler
 from dask_s3vm.interrupts import interruptible
-from dask_s3vm.methods.base import BinaryTask, Start
-from dask_s3vm.methods.run import HistoryRow
+from dask_s3vm.methods.base import Job
 from dask_s3vm.methods.safe import Sample
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.s3vm import S3VMParameters
@@ -60,8 +59,6 @@ class S3VM(S3VMParameters, GuardedS3VM):
     """
 
     n_labeled_: int = fitted("int", "Number of labeled rows.")
-    n_iter_: int = fitted("int", S3VMParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", S3VMParameters.facts.history_words())
 
     @property
     def _is_guarded(self) -> bool:
@@ -72,10 +69,8 @@ class S3VM(S3VMParameters, GuardedS3VM):
         shared = {"supervised_part": 0.0, **self.get_params(deep=False)}
         return {"tsvm": TSVM(**{name: shared[name] for name in shared if hasattr(TSVM(), name)})}
 
-    def _solve(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
-    ) -> Any:
-        return self._variants()["tsvm"]._solve(rows, task, start, name, tags)
+    def _solve(self, rows: FitRows, job: Job) -> Any:
+        return self._variants()["tsvm"]._solve(rows, job)
 
     @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

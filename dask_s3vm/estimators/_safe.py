@@ -134,7 +134,7 @@ class GuardedS3VM(LinearS3VM):
         Only for two classes, and not for a ratio that was given; see `methods.unseen`.
         """
         bias = float(getattr(self, "fit_intercept", True))
-        if len(solved) != 1 or rows.rows is not None or not bias:
+        if len(solved) != 1 or rows.exact_rows is not None or not bias:
             return solved, ""
         ratio = rows.ratios[0]
         if ratio.source == "given" or not mistakes.speaks_for_one_class(ratio.interval):
@@ -179,7 +179,7 @@ class Trial:
         self._labeled = np.flatnonzero(sample.codes >= 0)
         self.codes = sample.codes[self._labeled].astype(np.int64)
         X = sample.matrix()
-        exact = None if rows.rows is None else take_rows(rows.rows, sample.numbers)
+        exact = None if rows.exact_rows is None else take_rows(rows.exact_rows, sample.numbers)
         everything = np.arange(len(sample.codes))
         self._all = _place(X, exact, sample, everything, rows.classes)
         self._few = _place(X, exact, sample, self._labeled, rows.classes)
@@ -289,7 +289,7 @@ def _off_balance(rows: FitRows, solved: list[Any], parameters: Any) -> str:
 
     Costs: 1 round, 1 pass. Only for two classes: outputs of one-vs-rest models compete.
     """
-    if len(solved) != 1 or rows.rows is not None:
+    if len(solved) != 1 or rows.exact_rows is not None:
         return ""
     low, high = rows.ratios[0].interval
     bias = float(getattr(parameters, "fit_intercept", True))

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from dask_s3vm.estimators._base import Solver, check_steps, one_or_all
-from dask_s3vm.estimators._fit_rows import FitRows, Problem
+from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._rows import PlacedRows, as_array
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.estimators._settled import Settled
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.kernel_columns import KernelColumns, all_rows, block_rows, kernel_columns
-from dask_s3vm.methods.base import BinaryTask, ClassTotals, balanced_weights
+from dask_s3vm.methods.base import BinaryTask, ClassTotals, Job, balanced_weights
 from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.methods.star import (
     DualProblems,
@@ -119,13 +119,11 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     gap_: float | np.ndarray = fitted(
         "float or ndarray of shape (n_classes,)", "Duality gap of the last training."
     )
-    n_iter_: int = fitted("int", STARParameters.facts.iteration_words())
     termination_: str = fitted(
         "str",
         '"converged"; "precision" if rounding allowed no smaller gap; "max_stages" if that was '
         'met; "max_iter" if a training ended by that.',
     )
-    history_: list[dict[str, Any]] = fitted("list of dict", STARParameters.facts.history_words())
 
     _counted = "rounds or steps of one training"
     _solution = StarSolution
@@ -139,14 +137,14 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
         engine, part = rows.engine, self._part_supervised
         problems: DualProblems = ShardedProblems(engine, len(rows.classes), self._has_bias)
         exact: ExactProblems | None = None
-        if rows.rows is not None:
-            columns, one = self._kernel_columns(rows.rows), float(self._has_bias)
+        if rows.exact_rows is not None:
+            columns, one = self._kernel_columns(rows.exact_rows), float(self._has_bias)
             problems = exact = ExactProblems(
                 engine, lambda numbers: columns(numbers) + one, columns.diagonal() + one
             )
 
-        def solve(rows: FitRows, one: Problem) -> StarSolution:
-            task = one.task
+        def solve(rows: FitRows, job: Job) -> StarSolution:
+            task = job.task
             costs = class_costs(self.C, task.ratio, self.weighting)
             wanted = self._wanted(task) if self._is_balanced(task) else None
             problem = problems.of_class(task.positive, costs)
@@ -154,7 +152,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
             if exact is not None and part != 0.0 and task.n_unlabeled and not rows.supervised:
                 beside = exact.supervised(task, self._supervised_lam)
             training = SelfTraining(problem, costs, self, wanted, beside, part, rows.supervised)
-            return rows.record.run(f"{one.name}/stages", training, one.tags)
+            return job.run(training, "stages")
 
         return solve
 
@@ -164,7 +162,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
 
     def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Settled:
         """Balance, and train the supervised SVM; an expansion by rows is and has that already."""
-        if rows.rows is not None:
+        if rows.exact_rows is not None:
             return Settled(solution)
         return super()._settled(rows, task, solution, place)
 
@@ -214,12 +212,12 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
             if hasattr(self, name):
                 delattr(self, name)
         found = np.stack([one.w for one in solved])
-        self.sharded_ = rows.rows is None
+        self.sharded_ = rows.exact_rows is None
         if self.sharded_:
             w = rows.engine.layout.to_external(found)
             self.coef_, self.intercept_ = np.ascontiguousarray(w[:, :-1]), w[:, -1].copy()
         else:
-            self._keep_expansion(found, self._kernel_columns(rows.rows))
+            self._keep_expansion(found, self._kernel_columns(rows.exact_rows))
             constant = float(self._has_bias) * np.add.reduce(found, axis=1)
             self.intercept_ = constant + [one.offset for one in solved]
         self.gap_ = one_or_all([one.gap for one in solved])

@@ -8,12 +8,11 @@ import numpy as np
 
 from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._safe import GuardedS3VM
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
+from dask_s3vm.methods.base import BinarySolution, Job
 from dask_s3vm.methods.cccp import train_cccp
 from dask_s3vm.methods.da import train_da
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.qn import train_qn, train_supervised_qn
-from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.methods.tsvm import train_tsvm
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.methods import (
@@ -38,25 +37,21 @@ class TransductiveS3VM(TransductiveParameters, GuardedS3VM):
         "not yet computed, if X is one.",
     )
 
-    #: trains one binary problem: (record, name, tags, engine, task, parameters, start)
+    #: trains one binary problem: (job, parameters)
     _method: ClassVar[Callable[..., BinarySolution]]
 
-    def _solve(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
-    ) -> BinarySolution:
-        if rows.supervised:
-            return self._solve_supervised(rows, task, start, name, tags)
-        method = type(self)._method
-        return method(rows.record, f"{name}/fit", tags, rows.engine, task, self, start)
+    def _solve(self, rows: FitRows, job: Job) -> BinarySolution:
+        return self._solve_supervised(job) if rows.supervised else type(self)._method(job, self)
 
-    def _solve_supervised(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
-    ) -> BinarySolution:
+    def _solve_supervised(self, job: Job) -> BinarySolution:
         """Train on the labeled rows alone."""
         return train_l2svm(
-            rows.record, f"{name}/newton", tags, rows.engine, task, start,
-            lam=self.lam, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter,
-        )  # fmt: skip
+            job,
+            lam=self.lam,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
 
 
 @parametrized
@@ -90,9 +85,6 @@ class TSVM(TSVMParameters, TransductiveS3VM):
     True
     """
 
-    n_iter_: int = fitted("int", TSVMParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", TSVMParameters.facts.history_words())
-
     _method = staticmethod(train_tsvm)
 
 
@@ -125,9 +117,6 @@ class DAS3VM(DAParameters, TransductiveS3VM):
     >>> float((model.transduction_ == y).mean().compute()) > 0.95
     True
     """
-
-    n_iter_: int = fitted("int", DAParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", DAParameters.facts.history_words())
 
     _method = staticmethod(train_da)
 
@@ -171,8 +160,6 @@ class CCCPS3VM(CCCPParameters, TransductiveS3VM):
         "ndarray of shape (1,) or (n_classes,)",
         "2 positive_ratio - 1 - w.m, moved where `balance` asks for it.",
     )
-    n_iter_: int = fitted("int", CCCPParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", CCCPParameters.facts.history_words())
 
     _counted = "rounds of one convex problem"
     _method = staticmethod(train_cccp)
@@ -214,8 +201,6 @@ class QNS3VM(QNParameters, TransductiveS3VM):
         "ndarray of shape (1,) or (n_classes,)",
         "b - w.m, moved where `balance` asks for it: rows to be predicted need no centering.",
     )
-    n_iter_: int = fitted("int", QNParameters.facts.iteration_words())
-    history_: list[dict[str, Any]] = fitted("list of dict", QNParameters.facts.history_words())
 
     _counted = "evaluations"
     _method = staticmethod(train_qn)
@@ -231,8 +216,6 @@ class QNS3VM(QNParameters, TransductiveS3VM):
         if self.offset == "free" and not self.fit_intercept:
             raise ValueError("offset='free' has no effect with fit_intercept=False")
 
-    def _solve_supervised(
-        self, rows: FitRows, task: BinaryTask, start: Start, name: str, tags: HistoryRow
-    ) -> BinarySolution:
+    def _solve_supervised(self, job: Job) -> BinarySolution:
         """Train on the labeled rows alone, with the method's own loss."""
-        return train_supervised_qn(rows.record, f"{name}/fit", tags, rows.engine, task, self, start)
+        return train_supervised_qn(job, self)

@@ -177,11 +177,13 @@ class Publisher(Course):
         self._sinks = list(sinks)
         self._new: deque[tuple[float, HistoryRow]] = deque()
         times = engine.times
-        self._start = Mark(time.perf_counter(), engine.rounds, times.rounds, times.passes)
+        self._start = Mark(
+            time.perf_counter(), engine.rounds, times.round_seconds, times.pass_seconds
+        )
         self._mark = self._start
-        self._shards = engine.holdings
+        self._shards = engine.shard_counts
         self._short_since: float | None = None
-        lost = getattr(engine, "losses", 0)
+        lost = engine.losses
         self._remarks: list[list[Any]] = (
             [[0.0, f"{lost} lost before the fit began"]] if lost else []
         )
@@ -263,7 +265,7 @@ class Publisher(Course):
             "left": (self._pace.left(self._clock()) or None) if state == "running" else None,
             "rounds": self._rounds(),
             "objective": self._objective,
-            "losses": getattr(engine, "losses", 0),
+            "losses": engine.losses,
             "points": points,
             "pace": self._shares(seconds),
             "totals": self._totals(seconds),
@@ -282,16 +284,18 @@ class Publisher(Course):
             return None
         self._mark = new
         span = new.clock - last.clock
-        passes = min((new.passes - last.passes) / span, 1.0)
-        transport = min(max((new.rounds - last.rounds) / span - passes, 0.0), 1.0 - passes)
+        passes = min((new.pass_seconds - last.pass_seconds) / span, 1.0)
+        transport = min(
+            max((new.round_seconds - last.round_seconds) / span - passes, 0.0), 1.0 - passes
+        )
         rate = (new.n_rounds - last.n_rounds) / span
         return [seconds, rate, passes, transport, 1.0 - passes - transport]
 
     def _totals(self, seconds: float) -> dict[str, float]:
         """Seconds in passes, transport and client since the fit began."""
         times, start = self._engine.times, self._start
-        passes = times.passes - start.passes
-        transport = max(times.rounds - start.rounds - passes, 0.0)
+        passes = times.pass_seconds - start.pass_seconds
+        transport = max(times.round_seconds - start.round_seconds - passes, 0.0)
         return {
             "passes": passes,
             "transport": transport,
@@ -300,7 +304,7 @@ class Publisher(Course):
 
     def _look_at_shards(self, seconds: float) -> None:
         """Note workers that have come or gone, and shards that were placed again."""
-        before, now = self._shards, self._engine.holdings
+        before, now = self._shards, self._engine.shard_counts
         for name in before.keys() - now.keys():
             self._remarks.append([seconds, f"{name} is gone, and {_shards(before[name])} with it"])
         for name in now.keys() - before.keys():

@@ -28,6 +28,7 @@ import numpy as np
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
 from dask_s3vm.engine.shard import Shard
+from dask_s3vm.methods.run import HistoryRow, Method, R, Record
 from dask_s3vm.problems.transductive import count_positive, falling_outputs, set_outputs
 
 #: How a training may end, from good to bad: "precision" where rounding allowed no further step.
@@ -133,6 +134,32 @@ class Start:
     w: np.ndarray
     seed: Any = None
     seeded: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """One binary problem to be solved for one model.
+
+    engine : the rows.
+    record : of the fit; drives the methods.
+    task, start : the problem, and where to start.
+    name : what names of its states begin with; these are dropped when it is solved.
+    tags : columns that its rows of the history begin with.
+    place, number : of the model, and of the problem.
+    """
+
+    engine: Engine
+    record: Record
+    task: BinaryTask
+    start: Start
+    name: str = "problem"
+    tags: HistoryRow = field(default_factory=dict)
+    place: int = 0
+    number: int = 0
+
+    def run(self, method: Method[Any, R], part: str = "fit") -> R:
+        """Run a method, or one of several of which the solve consists."""
+        return self.record.run(f"{self.name}/{part}", method, self.tags)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
-from dask_s3vm.methods.run import HistoryRow, Method, Record
+from dask_s3vm.methods.base import BinarySolution, BinaryTask, Job, Start
+from dask_s3vm.methods.run import Method
 from dask_s3vm.parameters.methods import CCCPParameters
 from dask_s3vm.problems.ramp import RampProblem
 
@@ -138,14 +138,6 @@ class CCCPTraining(Method[CCCPState, BinarySolution]):
         )
 
 
-def train_cccp(
-    record: Record,
-    name: str,
-    tags: HistoryRow,
-    engine: Engine,
-    task: BinaryTask,
-    parameters: CCCPParameters,
-    start: Start,
-) -> BinarySolution:
-    """Train one binary problem; see `l2svm.train_l2svm` for the first arguments."""
-    return record.run(name, CCCPTraining(engine, task, parameters, start), tags)
+def train_cccp(job: Job, parameters: CCCPParameters) -> BinarySolution:
+    """Train one binary problem."""
+    return job.run(CCCPTraining(job.engine, job.task, parameters, job.start))

@@ -26,11 +26,12 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import (
     BinarySolution,
     BinaryTask,
+    Job,
     Start,
     is_balanced,
     n_predicted_positive,
 )
-from dask_s3vm.methods.run import HistoryRow, Method, Record
+from dask_s3vm.methods.run import Method
 from dask_s3vm.methods.tsvm import LabelAlternation, TurnState
 from dask_s3vm.numerics.linalg import dot
 from dask_s3vm.parameters.methods import DAParameters
@@ -347,22 +348,15 @@ def is_mixed(task: BinaryTask) -> bool:
     return 0.0 < task.ratio < 1.0
 
 
-def train_da(
-    record: Record,
-    name: str,
-    tags: HistoryRow,
-    engine: Engine,
-    task: BinaryTask,
-    parameters: DAParameters,
-    start: Start,
-) -> BinarySolution:
-    """Train one binary problem; see `l2svm.train_l2svm` for the first arguments."""
+def train_da(job: Job, parameters: DAParameters) -> BinarySolution:
+    """Train one binary problem: cool, then descend on the objective itself."""
+    engine, task, start = job.engine, job.task, job.start
     cooled = Cooled(start.w, Seed(0.0, start.w))
     if is_mixed(task):
         cooling = Cooling(engine, task, parameters, start)
-        cooled = record.run(f"{name}/cooling", cooling, tags)
+        cooled = job.run(cooling, "cooling")
     descent = Descent(engine, task, parameters, cooled.w)
-    solution = record.run(f"{name}/descent", descent, tags)
+    solution = job.run(descent, "descent")
     seed = None
     if start.seeded and is_mixed(task):
         bias = float(parameters.fit_intercept)

@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
-from dask_s3vm.methods.run import HistoryRow, Method, Record
+from dask_s3vm.methods.base import BinarySolution, BinaryTask, Job, Start
+from dask_s3vm.methods.run import Method, Record
 from dask_s3vm.problems.hinge import L2SVMProblem, QuadraticProblem
 from dask_s3vm.solvers.newton import NEAR, FiniteNewton, NewtonState
 
@@ -78,34 +78,19 @@ class NewtonTraining(Method[NewtonState, BinarySolution]):
         return f"Newton step {state.n_iter + 1}", None
 
 
-def train_l2svm(
-    record: Record,
-    name: str,
-    tags: HistoryRow,
-    engine: Engine,
-    task: BinaryTask,
-    start: Start,
-    *,
-    lam: float,
-    fit_intercept: bool,
-    tol: float,
-    max_iter: int,
-) -> BinarySolution:
-    """Train one binary problem on the labeled rows.
+def train_newton(job: Job, problem: QuadraticProblem, tol: float, max_iter: int) -> BinarySolution:
+    """Minimize a convex problem from the start of the job; see `estimators.L2SVM` for the rest."""
+    start = job.start.w if job.start.seed is None else job.start.seed
+    return job.run(NewtonTraining(problem, start, tol, max_iter), "newton")
 
-    Parameters
-    ----------
-    record : drives the training.
-    name : of its states.
-    tags : columns that rows of the history begin with.
-    engine : rows with class numbers.
-    task : what is positive, and what labeled rows cost.
-    start : weights to start from.
-    lam, fit_intercept, tol, max_iter : see `estimators.L2SVM`.
-    """
-    problem = L2SVMProblem(engine, lam, task.positive, task.costs, fit_intercept)
-    w = start.w if start.seed is None else start.seed
-    return record.run(name, NewtonTraining(problem, w, tol, max_iter), tags)
+
+def train_l2svm(
+    job: Job, *, lam: float, fit_intercept: bool, tol: float, max_iter: int
+) -> BinarySolution:
+    """Train one binary problem on the labeled rows; see `estimators.L2SVM` for the parameters."""
+    task = job.task
+    problem = L2SVMProblem(job.engine, lam, task.positive, task.costs, fit_intercept)
+    return train_newton(job, problem, tol, max_iter)
 
 
 def train_beside(
@@ -113,10 +98,7 @@ def train_beside(
 ) -> BinarySolution:
     """Train on the labeled rows beside another method, whose history has no rows of this.
 
-    See `train_l2svm` for the arguments.
+    See `estimators.L2SVM` for the parameters.
     """
-    start = Start(np.zeros(engine.layout.n_features + 1))
-    return train_l2svm(
-        Record(), "supervised", {}, engine, task, start,
-        lam=lam, fit_intercept=fit_intercept, tol=tol, max_iter=max_iter,
-    )  # fmt: skip
+    job = Job(engine, Record(), task, Start(np.zeros(engine.layout.n_features + 1)))
+    return train_l2svm(job, lam=lam, fit_intercept=fit_intercept, tol=tol, max_iter=max_iter)

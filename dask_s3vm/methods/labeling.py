@@ -10,9 +10,8 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
-from dask_s3vm.methods.base import BinarySolution, BinaryTask
+from dask_s3vm.methods.base import BinarySolution, BinaryTask, Job
 from dask_s3vm.methods.l2svm import NewtonTraining
-from dask_s3vm.methods.run import HistoryRow, Record
 from dask_s3vm.parameters.methods import LabelingParameters
 from dask_s3vm.problems.label_sums import class_numbers, score_directions
 from dask_s3vm.problems.transductive import TransductiveProblem
@@ -45,22 +44,15 @@ class LabelingSolution(BinarySolution):
 
 
 def train_on_found(
-    record: Record,
-    name: str,
-    tags: HistoryRow,
-    engine: Engine,
-    task: BinaryTask,
-    parameters: LabelingParameters,
-    found: FoundLabels,
-    cost: float,
+    job: Job, parameters: LabelingParameters, found: FoundLabels, cost: float
 ) -> BinarySolution:
     """Train the SVM on all rows, those without a label having one that was found.
 
         sum_lab c_i max(0, 1 - y_i o_i)^2 + sum_unl C* max(0, 1 - y_j o_j)^2 + 1/2 |w|^2
 
-    `task.costs` are the c_i of labeled rows by class, `cost` is C*. See `l2svm.train_l2svm` for the
-    first arguments.
+    `task.costs` are the c_i of labeled rows by class, `cost` is C*.
     """
+    engine, task = job.engine, job.task
     problem = TransductiveProblem(
         engine, 1.0, task.positive, 2.0 * task.costs, parameters.fit_intercept
     )
@@ -68,7 +60,7 @@ def train_on_found(
     problem.label(found.bits)
     zero = np.zeros(engine.layout.n_features + 1)
     training = NewtonTraining(problem, zero, parameters.tol, parameters.max_iter, in_detail=False)
-    return record.run(f"{name}/svm", training, tags)
+    return job.run(training, "svm")
 
 
 def classes_of_rows(

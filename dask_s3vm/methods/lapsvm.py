@@ -9,9 +9,8 @@ import numpy as np
 
 from dask_s3vm import interrupts
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, ClassTotals, Start
-from dask_s3vm.methods.l2svm import NewtonTraining
-from dask_s3vm.methods.run import HistoryRow, Record
+from dask_s3vm.methods.base import BinarySolution, ClassTotals, Job
+from dask_s3vm.methods.l2svm import train_newton
 from dask_s3vm.problems.manifold import ManifoldProblem, Roughness, neighbor_edges
 from dask_s3vm.problems.sample import draw_sample
 
@@ -33,12 +32,7 @@ def draw_graph(engine: Engine, totals: ClassTotals, n_neighbors: int) -> Roughne
 
 
 def train_lapsvm(
-    record: Record,
-    name: str,
-    tags: HistoryRow,
-    engine: Engine,
-    task: BinaryTask,
-    start: Start,
+    job: Job,
     roughness: Roughness,
     *,
     lam: float,
@@ -47,16 +41,9 @@ def train_lapsvm(
     tol: float,
     max_iter: int,
 ) -> BinarySolution:
-    """Train one binary problem.
-
-    Parameters
-    ----------
-    record, name, tags, engine, task, start : see `train_l2svm`.
-    roughness : of the graph.
-    lam, lam_manifold, fit_intercept, tol, max_iter : see `estimators.LapSVM`.
-    """
+    """Train one binary problem, with the roughness on a graph; see `estimators.LapSVM`."""
+    task = job.task
     problem = ManifoldProblem(
-        engine, lam, task.positive, task.costs, fit_intercept, lam_manifold, roughness
+        job.engine, lam, task.positive, task.costs, fit_intercept, lam_manifold, roughness
     )
-    w = start.w if start.seed is None else start.seed
-    return record.run(name, NewtonTraining(problem, w, tol, max_iter), tags)
+    return train_newton(job, problem, tol, max_iter)

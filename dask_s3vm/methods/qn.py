@@ -25,11 +25,12 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import (
     BinarySolution,
     BinaryTask,
+    Job,
     Start,
     n_predicted_positive,
     ratio_threshold,
 )
-from dask_s3vm.methods.run import HistoryRow, Method, Record
+from dask_s3vm.methods.run import Method
 from dask_s3vm.numerics.linalg import norm
 from dask_s3vm.parameters.methods import QNParameters
 from dask_s3vm.problems.smooth import SmoothProblem
@@ -224,20 +225,13 @@ class QNTraining(Method[QNState, BinarySolution]):
         )
 
 
-def train_qn(
-    record: Record,
-    name: str,
-    tags: HistoryRow,
-    engine: Engine,
-    task: BinaryTask,
-    parameters: QNParameters,
-    start: Start,
-) -> BinarySolution:
-    """Train one binary problem; see `l2svm.train_l2svm` for the first arguments."""
+def train_qn(job: Job, parameters: QNParameters) -> BinarySolution:
+    """Train one binary problem; again where its predictions are far from the ratio."""
+    engine, task, start = job.engine, job.task, job.start
     stages = tuple(float(part) for part in np.ravel(parameters.annealing))
     offset = parameters.offset if parameters.fit_intercept else "none"
     training = QNTraining(engine, task, parameters, start, stages, offset)
-    solution = record.run(f"{name}/mean", training, tags)
+    solution = job.run(training, "mean")
     if offset != "balanced" or parameters.balance == "paper":
         return solution
     n = n_predicted_positive(engine, solution.w, 1.0)
@@ -245,22 +239,13 @@ def train_qn(
         return solution
     again = replace(start, seed=solution.seed)
     training = QNTraining(engine, task, parameters, again, stages, offset, by_share=True)
-    return record.run(f"{name}/share", training, tags)
+    return job.run(training, "share")
 
 
-def train_supervised_qn(
-    record: Record,
-    name: str,
-    tags: HistoryRow,
-    engine: Engine,
-    task: BinaryTask,
-    parameters: QNParameters,
-    start: Start,
-) -> BinarySolution:
+def train_supervised_qn(job: Job, parameters: QNParameters) -> BinarySolution:
     """Train on the labeled rows alone, without a seed; without other rows nothing is balanced."""
     offset = parameters.offset if parameters.fit_intercept else "none"
-    if not task.unlabeled_weight and parameters.fit_intercept:
+    if not job.task.unlabeled_weight and parameters.fit_intercept:
         offset = "free"
-    start = replace(start, seed=None)
-    training = QNTraining(engine, task, parameters, start, (0.0,), offset)
-    return record.run(name, training, tags)
+    start = replace(job.start, seed=None)
+    return job.run(QNTraining(job.engine, job.task, parameters, start, (0.0,), offset))

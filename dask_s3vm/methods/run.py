@@ -17,7 +17,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from dask_s3vm import interrupts
 from dask_s3vm.engine.protocol import Engine
@@ -33,15 +33,6 @@ Callback = Callable[[HistoryRow], None]
 SAVING_SHARE = 0.01
 
 
-class State(Protocol):
-    """A frozen dataclass that says whether there is more to do."""
-
-    @property
-    def done(self) -> bool:
-        """Whether the method has ended."""
-        ...
-
-
 S = TypeVar("S", bound=Any)
 R = TypeVar("R")
 
@@ -49,7 +40,8 @@ R = TypeVar("R")
 class Method(Generic[S, R]):
     """One training: of one binary problem, or of a part of it.
 
-    `start`, `advance` and `finish` are all that a method has to have. `report(event=..., ...)` adds
+    `start`, `advance` and `finish` are all that a method has to have. A state says by its field or
+    property `done` whether there is more to do. `report(event=..., ...)` adds
     a row to the history, with the seconds since the last one. A result that has a field `n_iter` of
     0 gets the number of iterations there.
     """
@@ -204,13 +196,13 @@ class Record:
         self.checkpoint = Checkpoint() if checkpoint is None else checkpoint
         self._engine = engine
         self._progress = progress
-        self._rounds_before = self.checkpoint.last.rounds - rounds_before
+        self._rounds_offset = self.checkpoint.last.rounds - rounds_before
         self.history: list[HistoryRow] = list(self.checkpoint.last.history)
 
     @property
     def rounds(self) -> int:
         """Rounds of this fit, those before it was interrupted included."""
-        return self._rounds_before + (0 if self._engine is None else self._engine.rounds)
+        return self._rounds_offset + (0 if self._engine is None else self._engine.rounds)
 
     def add(self, row: HistoryRow) -> None:
         """Add a row to the history."""

@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, Start
-from dask_s3vm.methods.run import HistoryRow, Method, Record
+from dask_s3vm.methods.base import BinarySolution, BinaryTask, Job, Start
+from dask_s3vm.methods.run import Method
 from dask_s3vm.numerics.linalg import dot
 from dask_s3vm.parameters.methods import TSVMParameters
 from dask_s3vm.problems.transductive import TransductiveProblem
@@ -344,14 +344,6 @@ class TSVMTraining(Method[TSVMState, BinarySolution]):
         )
 
 
-def train_tsvm(
-    record: Record,
-    name: str,
-    tags: HistoryRow,
-    engine: Engine,
-    task: BinaryTask,
-    parameters: TSVMParameters,
-    start: Start,
-) -> BinarySolution:
-    """Train one binary problem; see `l2svm.train_l2svm` for the first arguments."""
-    return record.run(name, TSVMTraining(engine, task, parameters, start), tags)
+def train_tsvm(job: Job, parameters: TSVMParameters) -> BinarySolution:
+    """Train one binary problem."""
+    return job.run(TSVMTraining(job.engine, job.task, parameters, job.start))

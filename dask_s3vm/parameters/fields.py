@@ -10,7 +10,7 @@ import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, TypeVar, dataclass_transform
@@ -81,8 +81,13 @@ def redeclared(
     )
 
 
-def fitted(kind: str, description: str, *, init: Literal[False] = False) -> Any:
-    """Declare an attribute that a fit sets: its type in words, and its description."""
+def fitted(
+    kind: str, description: str | Callable[[Any], str], *, init: Literal[False] = False
+) -> Any:
+    """Declare an attribute that a fit sets: its type in words, and its description.
+
+    A description that depends on the method is a function of the estimator's class.
+    """
     return field(init=init, metadata={"kind": kind, "description": description})
 
 
@@ -96,7 +101,7 @@ def parametrized(cls: T) -> T:
     ordered = parameters_of(made)
     made.__init__ = _constructor(made, ordered)
     # without docstrings (python -OO) there is nothing to add to
-    made.__doc__ = None if words is None else _with_sections(words, ordered, attributes_of(made))
+    made.__doc__ = None if words is None else _with_sections(made, words, ordered)
     return made
 
 
@@ -170,30 +175,29 @@ def _constructor(cls: Any, ordered: "list[Field[Any]]") -> Any:
     return __init__
 
 
-def _with_sections(
-    words: str, parameters: "list[Field[Any]]", attributes: "list[Field[Any]]"
-) -> str:
+def _with_sections(cls: Any, words: str, parameters: "list[Field[Any]]") -> str:
     """Put the sections of parameters and attributes between what is said first and the others."""
     text = inspect.cleandoc(words)
     found = _SECTION.search(text)
     place = len(text) if found is None else found.start()
     parts = [
         text[:place].rstrip(),
-        _section("Parameters", parameters),
-        _section("Attributes", attributes),
+        _section(cls, "Parameters", parameters),
+        _section(cls, "Attributes", attributes_of(cls)),
         text[place:].rstrip(),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _section(title: str, described: "list[Field[Any]]") -> str:
+def _section(cls: Any, title: str, described: "list[Field[Any]]") -> str:
     if not described:
         return ""
     lines = [title, "-" * len(title)]
     for one in described:
-        kind = one.metadata["kind"]
+        kind, words = one.metadata["kind"], one.metadata["description"]
+        words = words(cls) if callable(words) else words
         lines.append(f"{one.name} : {kind}{_default(one) if one.init else ''}")
-        text = textwrap.fill(one.metadata["description"], _WIDTH, break_on_hyphens=False)
+        text = textwrap.fill(words, _WIDTH, break_on_hyphens=False)
         lines.append(textwrap.indent(text, "    "))
     return "\n".join(lines)
 

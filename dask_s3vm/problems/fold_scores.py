@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dask_s3vm.engine.blocks import copy_rows, stack_rows
 from dask_s3vm.engine.computing import in_threads
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.rows import CSR, Rows
 from dask_s3vm.numerics.linalg import one_blas_thread
-from dask_s3vm.problems.hinge import copied_rows, stacked_rows
 
 #: Values of lam, in units of the mean squared length of the centered rows.
 LAMS = np.logspace(-4.0, 2.0, 7)
@@ -68,7 +68,7 @@ class LabeledRows:
 def gather_labeled(engine: Engine) -> LabeledRows:
     """Bring the labeled rows together. Costs: 1 round; the labeled rows to the client."""
     found = [part for part in engine.each(take_labeled) if len(part[1])]
-    rows = stacked_rows([part[0] for part in found])
+    rows = stack_rows([part[0] for part in found])
     if isinstance(rows, CSR):
         shape = len(rows.indptr) - 1, engine.layout.n_features
         indptr, indices = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
@@ -93,7 +93,7 @@ def take_labeled(shard: Shard) -> tuple[Rows, np.ndarray, np.ndarray]:
     assert shard.codes is not None, "labels are needed"
     weights = np.ones(shard.n_rows) if shard.weights is None else shard.weights
     chosen = np.flatnonzero((shard.codes >= 0) & (weights > 0))
-    return copied_rows(shard.rows, chosen.astype(np.uint32)), shard.codes[chosen], weights[chosen]
+    return copy_rows(shard.rows, chosen.astype(np.uint32)), shard.codes[chosen], weights[chosen]
 
 
 # Models of the folds ------------------------------------------------------------------------------

@@ -31,14 +31,13 @@ from typing import Any
 
 import numpy as np
 
-from dask_s3vm.engine.blocks import frozen
+from dask_s3vm.engine.blocks import copy_rows, row_lengths
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import passes
-from dask_s3vm.kernels.rows import CSR, MAX_ENTRIES, Rows
+from dask_s3vm.kernels.rows import CSR, Rows
 from dask_s3vm.numerics.linalg import add_multiple
-from dask_s3vm.numerics.ones import is_ones, joined, ones
 from dask_s3vm.solvers.problem import Point
 
 
@@ -290,59 +289,9 @@ def packed_rows(
     the same bits with and without a copy.
     """
     if isinstance(rows, CSR):
-        low, high = rows.indptr[active], rows.indptr[active + np.uint32(1)]
-        lengths = (high - low).astype(np.int64)
-        share = lengths.sum() / max(len(rows.indices), 1)
+        share = row_lengths(rows, active).sum() / max(len(rows.indices), 1)
     else:
         share = len(active) / max(len(rows), 1)
     if share > MAX_SHARE or not may_copy(share):
         return rows, active, cost
-    packed = _pack_csr(rows, active, lengths) if isinstance(rows, CSR) else frozen(rows[active])
-    return packed, np.arange(len(active), dtype=np.uint32), cost[active]
-
-
-def copied_rows(rows: Rows, chosen: np.ndarray) -> Rows:
-    """Return a copy of the listed rows (uint32 numbers)."""
-    if not isinstance(rows, CSR):
-        return frozen(rows[chosen])
-    lengths = (rows.indptr[chosen + np.uint32(1)] - rows.indptr[chosen]).astype(np.int64)
-    return _pack_csr(rows, chosen, lengths)
-
-
-def stacked_rows(parts: list[Rows]) -> Rows:
-    """Stack the rows of several blocks, all sparse or all dense."""
-    if len(parts) == 1:
-        return parts[0]
-    sparse = [part for part in parts if isinstance(part, CSR)]
-    if not sparse:
-        return frozen(np.concatenate(parts))
-    ends = np.cumsum([0, *(len(part.indices) for part in sparse)])
-    starts = [
-        part.indptr[:-1].astype(np.int64) + end for part, end in zip(sparse, ends, strict=False)
-    ]
-    _check_size(int(ends[-1]))
-    indptr = np.append(np.concatenate(starts), ends[-1]).astype(np.uint32)
-    indices = np.concatenate([part.indices for part in sparse])
-    values = joined([part.values for part in sparse])
-    return CSR(frozen(indptr), frozen(indices), frozen(values))
-
-
-def _pack_csr(rows: CSR, active: np.ndarray, lengths: np.ndarray) -> CSR:
-    _check_size(int(lengths.sum()))
-    indptr = np.append(0, np.cumsum(lengths)).astype(np.uint32)
-    indices = np.empty(indptr[-1], dtype=rows.indices.dtype)
-    passes.pack_entries(rows.indptr, rows.indices, active, indptr, indices)
-    if is_ones(rows.values):
-        return CSR(frozen(indptr), frozen(indices), ones(len(indices)))
-    values = np.empty(indptr[-1], dtype=rows.values.dtype)
-    passes.pack_entries(rows.indptr, rows.values, active, indptr, values)
-    return CSR(frozen(indptr), frozen(indices), frozen(values))
-
-
-def _check_size(n_entries: int) -> None:
-    """Raise ValueError if 32 bits cannot count the entries: `indptr` would wrap around silently."""
-    if n_entries >= MAX_ENTRIES:
-        raise ValueError(
-            f"{n_entries:,} stored entries are too many for one block (at most "
-            f"{MAX_ENTRIES - 1:,}); let the search run in the shards"
-        )
+    return copy_rows(rows, active), np.arange(len(active), dtype=np.uint32), cost[active]

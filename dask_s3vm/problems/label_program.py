@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dask_s3vm.engine.blocks import copy_rows, stack_rows
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import Ranked, select, up_to
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels.passes import gram_matrix, sum_rows
 from dask_s3vm.kernels.rows import Rows
-from dask_s3vm.problems.hinge import copied_rows, outputs_at, stacked_rows
+from dask_s3vm.problems.hinge import outputs_at
 from dask_s3vm.problems.label_sums import LabelSums, unlabeled_rows
 
 #: Number of rows on each side of the threshold that are tried for swaps.
@@ -124,7 +125,7 @@ class LabelProgram:
         left = select(self.engine, min(NEAR_ROWS, n_left) - 1, left_scores, slot)
         parts = [part for part in self.engine.each(near_rows, slot, held, left) if len(part[0])]
         numbers, o, p = (np.concatenate([part[k] for part in parts]) for k in range(3))
-        rows = stacked_rows([part[3] for part in parts])
+        rows = stack_rows([part[3] for part in parts])
         gram = gram_matrix(
             rows, np.arange(len(numbers), dtype=np.uint32), self.engine.layout.n_features
         )
@@ -234,7 +235,7 @@ def near_rows(
     near = np.flatnonzero(chosen).astype(np.uint32)
     state = shard.state
     numbers = near.astype(np.int64) + shard.first_row
-    return numbers, state["score"][near], state[f"share{slot}"][near], copied_rows(shard.rows, near)
+    return numbers, state["score"][near], state[f"share{slot}"][near], copy_rows(shard.rows, near)
 
 
 def vertex_bits(shard: Shard, vertex: Vertex) -> np.ndarray:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dask_s3vm.engine.blocks import copy_rows, stack_rows
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels.rows import CSR, Rows
 from dask_s3vm.numerics.random import draw_rows
-from dask_s3vm.problems.hinge import copied_rows, stacked_rows
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def draw_sample(engine: Engine, labeled: float, unlabeled: float) -> Sample:
     numbers, rows, codes, weights = zip(*(part for part in parts if len(part[0])), strict=True)
     return Sample(
         np.concatenate(numbers),
-        stacked_rows(list(rows)),
+        stack_rows(list(rows)),
         engine.layout.n_features,
         np.concatenate(codes),
         np.concatenate(weights),
@@ -73,5 +73,5 @@ def drawn_rows(shard: Shard, labeled: float, unlabeled: float) -> tuple[Any, ...
     weights = np.ones(shard.n_rows) if shard.weights is None else shard.weights
     share = np.where(shard.codes < 0, unlabeled, labeled)
     chosen = np.flatnonzero((draw_rows(shard.first_row, shard.n_rows) < share) & (weights > 0))
-    rows = copied_rows(shard.rows, chosen.astype(np.uint32))
+    rows = copy_rows(shard.rows, chosen.astype(np.uint32))
     return shard.first_row + chosen, rows, shard.codes[chosen], weights[chosen]

@@ -22,13 +22,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dask_s3vm.engine.blocks import copy_rows, stack_rows
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import Ranked, select, up_to
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels.greedy import find_items, lazy_greedy
 from dask_s3vm.kernels.passes import products, square_norms, sum_rows
 from dask_s3vm.kernels.rows import CSR, Rows
-from dask_s3vm.problems.hinge import copied_rows, stacked_rows
 from dask_s3vm.problems.label_sums import LabelSums, lengths, unlabeled_rows
 
 
@@ -170,13 +170,13 @@ def _joined(parts: list[tuple[Rows, np.ndarray, np.ndarray]]) -> Items:
     """Join the items of shards, and merge those that several shards have."""
     parts = [part for part in parts if len(part[2])]
     offsets = np.cumsum([0, *(int(part[1].max()) + 1 for part in parts)])
-    rows = stacked_rows([part[0] for part in parts])
+    rows = stack_rows([part[0] for part in parts])
     item = np.concatenate([part[1] + offset for part, offset in zip(parts, offsets, strict=False)])
     numbers = np.concatenate([part[2] for part in parts])
     if len(parts) > 1:
         first, merged = find_items(rows, np.arange(offsets[-1], dtype=np.uint32))
         if len(first) < offsets[-1]:
-            rows, item = copied_rows(rows, first.astype(np.uint32)), merged[item]
+            rows, item = copy_rows(rows, first.astype(np.uint32)), merged[item]
     starts = np.append(0, np.cumsum(np.bincount(item)))
     return Items(rows, starts, numbers[np.argsort(item, kind="stable")])
 
@@ -189,7 +189,7 @@ def items_of(shard: Shard) -> tuple[Rows, np.ndarray, np.ndarray]:
     free = unlabeled_rows(shard)
     first, item = _items(shard, free)
     numbers = free.astype(np.int64) + shard.first_row
-    return copied_rows(shard.rows, free[first]), item, numbers
+    return copy_rows(shard.rows, free[first]), item, numbers
 
 
 def measure_items(shard: Shard) -> int:
@@ -216,7 +216,7 @@ def best_items_of(
     chosen = np.flatnonzero(used)
     best = items.numbers[items.first(used)]
     return (
-        copied_rows(rows, chosen.astype(np.uint32)),
+        copy_rows(rows, chosen.astype(np.uint32)),
         np.repeat(np.arange(len(chosen)), used[chosen]),
         best,
     )

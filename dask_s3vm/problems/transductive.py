@@ -32,18 +32,6 @@ from dask_s3vm.problems.hinge import (
 from dask_s3vm.solvers.problem import Point
 
 
-class SemiSupervisedProblem(QuadraticProblem):
-    """A quadratic problem with unlabeled rows, however they enter it."""
-
-    def transductive_value(self, point: Point) -> float:
-        """Objective with each unlabeled row on the side of its own output.
-
-        Costs: 1 round, no pass over the rows.
-        """
-        (loss,) = self.engine.sum(transductive_loss, point.slot)
-        return 0.5 * loss + 0.5 * self.lam * float(np.add.reduce(point.w * point.w))
-
-
 class LabeledPart(NamedTuple):
     """What the labeled rows contribute to value and gradient of a point."""
 
@@ -51,7 +39,7 @@ class LabeledPart(NamedTuple):
     gradient: np.ndarray
 
 
-class TransductiveProblem(SemiSupervisedProblem):
+class TransductiveProblem(QuadraticProblem):
     """The l2-SVM above, with operations on the labels of the unlabeled rows.
 
     A switch of labels or a new c_u changes value and gradient of a point in a way that is known
@@ -110,6 +98,14 @@ class TransductiveProblem(SemiSupervisedProblem):
             value=value + growth * (point.value - value),
             gradient=gradient + growth * (point.gradient - gradient),
         )
+
+    def transductive_value(self, point: Point) -> float:
+        """Objective with each unlabeled row on the side of its own output.
+
+        Costs: 1 round, no pass over the rows.
+        """
+        (loss,) = self.engine.sum(transductive_loss, point.slot)
+        return 0.5 * loss + 0.5 * self.lam * float(np.add.reduce(point.w * point.w))
 
     def assign(self, w: np.ndarray, n_positive: int | Callable[[int], int]) -> None:
         """Label the `n_positive` unlabeled rows of largest output at w +1, and the others -1.
@@ -172,10 +168,9 @@ class TransductiveProblem(SemiSupervisedProblem):
         """
         slot = point.slot
         n_positive, down, up = self.engine.sum(count_sides, slot)
-        # relabeling all of them gives this many positive labels
-        excess = n_positive + up - down
-        down = max(down - max(fewest - excess, 0), 0)
-        up = max(up - max(excess - most, 0), 0)
+        n_if_all = n_positive + up - down  # labeled +1, if all of them are relabeled
+        down = max(down - max(fewest - n_if_all, 0), 0)
+        up = max(up - max(n_if_all - most, 0), 0)
         if down + up == 0:
             return 0, point
         nobody = Ranked(-np.inf, -1)

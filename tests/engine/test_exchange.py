@@ -68,7 +68,7 @@ def test_a_sum_has_the_bits_of_a_plain_round_and_of_threads(engine, spied, spars
         found = engine.sum(many_parts, *ARGS)
     ((answers, totals),) = spied
     assert sorted(totals) == [1, 3, 5, 8]
-    assert len(answers) == len(engine.holdings)
+    assert len(answers) == len(engine.shard_counts)
     with dask.config.set(scheduler="synchronous"):
         alone = ingest(*sparse_data).place(np.array([0, 1]))
         assert whole(found) == whole(plain) == whole(alone.sum(many_parts, *ARGS))
@@ -146,7 +146,7 @@ def test_workers_that_do_not_reach_each_other_are_told_of_once(
     assert [record.levelname for record in caplog.records] == ["INFO"]
     assert "a peer cannot be reached" in caplog.text
     assert len(spied) == (method != "here")
-    assert (engine.losses, len(engine.holdings)) == (0, len(client.nthreads()))
+    assert (engine.losses, len(engine.shard_counts)) == (0, len(client.nthreads()))
     assert_nothing_kept(client)
 
 

@@ -55,7 +55,7 @@ def engine(client, sparse_data):
     settings = {"s3vm.exchange-bytes": 0, "s3vm.elastic-interval": 0}
     with dask.config.set(settings):
         engine = ingest(*sparse_data).place(np.array([0, 1]))
-        assert len(engine.holdings) == 3
+        assert len(engine.shard_counts) == 3
         yield engine
         engine.close()
 
@@ -107,26 +107,26 @@ def fail_to_fetch():
 @pytest.mark.parametrize("moment", EACH)
 def test_a_worker_is_killed(client, engine, wanted, moment):
     method, calls = MOMENTS[moment]
-    victim = list(engine.holdings)[1]
+    victim = list(engine.shard_counts)[1]
     client.run(end_in, method, calls, signal.SIGKILL, workers=[victim])
     if method == "take":  # is called only if something else has failed
-        client.run(fail_to_fetch, workers=[next(iter(engine.holdings))])
+        client.run(fail_to_fetch, workers=[next(iter(engine.shard_counts))])
     assert counted_sum(engine) == wanted
     assert counted_sum(engine) == wanted  # with the workers that are left
-    assert victim not in engine.holdings
+    assert victim not in engine.shard_counts
     assert engine.losses == 1
     assert not engine._exchange._off
-    assert_nothing_kept(client, list(engine.holdings))
+    assert_nothing_kept(client, list(engine.shard_counts))
 
 
 @pytest.mark.parametrize("method", ["slices_of", pytest.param("ranges_of", marks=pytest.mark.slow)])
 def test_a_worker_freezes(client, engine, wanted, method):
     """Its connections stay open: nobody notices but the scheduler, which hears nothing of it."""
-    victim = next(iter(engine.holdings))
+    victim = next(iter(engine.shard_counts))
     client.run(end_in, method, 1, signal.SIGSTOP, workers=[victim])
     with dask.config.set({"s3vm.worker-timeout": "8 s"}):
         assert counted_sum(engine) == wanted
-    assert victim not in engine.holdings
+    assert victim not in engine.shard_counts
     assert engine.losses == 1
 
 
@@ -139,7 +139,7 @@ def test_exchanges_go_on_after_a_loss(client, engine, wanted, monkeypatch):
         return answers, found
 
     monkeypatch.setattr(Exchange, "run", told)
-    client.run(end_in, "ranges_of", 1, signal.SIGKILL, workers=[list(engine.holdings)[2]])
+    client.run(end_in, "ranges_of", 1, signal.SIGKILL, workers=[list(engine.shard_counts)[2]])
     assert counted_sum(engine) == wanted
     assert totals == [[]]
     assert counted_sum(engine) == wanted

@@ -10,11 +10,10 @@ import scipy.sparse as sp
 
 from dask_s3vm import DAS3VM, L2SVM, QNS3VM, QPS3VM, RLSC, TSVM
 from dask_s3vm.engine import blocks
-from dask_s3vm.engine.blocks import make_block, slice_rows, stack_rows
+from dask_s3vm.engine.blocks import copy_rows, make_block, slice_rows, stack_rows
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.numerics.ones import is_ones
-from dask_s3vm.problems.hinge import copied_rows, stacked_rows
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
 
@@ -80,8 +79,7 @@ def test_parts_copies_and_pickles_store_none():
     for found, wanted in [
         (half, X[100:200]),
         (stack_rows(parts), X[100:]),
-        (stacked_rows(parts), X[100:]),
-        (copied_rows(half, chosen), X[[103, 150, 199]]),
+        (copy_rows(half, chosen), X[[103, 150, 199]]),
         (pickle.loads(sent), X),
     ]:
         assert is_ones(found.values)

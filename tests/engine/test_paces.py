@@ -102,14 +102,14 @@ def number(shard):
 def test_shards_leave_a_slow_worker(client, sparse_data, slow_worker):
     engine = ingest(*sparse_data).place(np.arange(2))
     try:
-        before = engine.holdings
+        before = engine.shard_counts
 
         def moved():
             assert engine.each(number) == list(range(engine.layout.n_shards))
-            return engine.holdings.get(slow_worker, 0) <= before[slow_worker] / 4
+            return engine.shard_counts.get(slow_worker, 0) <= before[slow_worker] / 4
 
-        wait_until(moved, lambda: f"{before} -> {engine.holdings}")
-        assert sum(engine.holdings.values()) == engine.layout.n_shards
+        wait_until(moved, lambda: f"{before} -> {engine.shard_counts}")
+        assert sum(engine.shard_counts.values()) == engine.layout.n_shards
     finally:
         engine.close()
 

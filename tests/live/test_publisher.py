@@ -12,7 +12,9 @@ from dask_s3vm.live.publisher import MOST_POINTS, Publisher
 @pytest.fixture
 def engine():
     layout = SimpleNamespace(n_rows=100, n_features_in=5, n_shards=2)
-    return SimpleNamespace(layout=layout, times=RoundTimes(), rounds=0, holdings={"here": 2})
+    return SimpleNamespace(
+        layout=layout, times=RoundTimes(), rounds=0, losses=0, shard_counts={"here": 2}
+    )
 
 
 @pytest.fixture

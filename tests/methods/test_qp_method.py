@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.methods.base import BinaryTask
+from dask_s3vm.methods.base import BinaryTask, Job, Start
 from dask_s3vm.methods.labeling import classes_of_rows, train_on_found
 from dask_s3vm.methods.qp import LabelProgramSearch
 from dask_s3vm.methods.run import Record
@@ -154,9 +154,11 @@ def found_bits(engine, y, n_classes):
                 parameters = SQPParameters(pick="fewer", sharded=kind == "greedi", **stops)
                 search = GreedySearch(engine, task, 0.3, parameters, 1 << 30)
             name, tags = f"{kind}, class {task.positive}", {"class": task.positive}
-            one = record.run(f"{name}/labels", search, tags)
+            zero = Start(np.zeros(engine.layout.n_features + 1))
+            job = Job(engine, record, task, zero, name, tags)
+            one = job.run(search, "labels")
             found.append(one)
-            trained = train_on_found(record, name, tags, engine, task, parameters, one, 0.3)
+            trained = train_on_found(job, parameters, one, 0.3)
             bits = b"".join(part.tobytes() for part in one.bits)
             numbers += [bits, one.objective, one.direction.tobytes(), trained.w.tobytes()]
         numbers.append(classes_of_rows(engine, tasks, found).tolist())
