@@ -86,15 +86,17 @@ def compute_all(lazy: Sequence[Any]) -> tuple[Any, ...]:
             return dask.compute(*lazy, scheduler=dask.threaded.get)
         return dask.compute(*lazy)
     from dask_s3vm.engine.calls import LOST
-    from dask_s3vm.engine.watch import gathered
+    from dask_s3vm.engine.watch import gathered, release
     from dask_s3vm.engine.workers import worker_threads
 
     budget = RetryBudget()
     worker_threads(client)
     while True:
+        futures = client.compute(list(lazy))
         try:
-            return tuple(gathered(client, client.compute(list(lazy))))
+            return tuple(gathered(client, futures))
         except LOST as error:
+            release(client, futures)
             check_lineage(error)
             budget.spend(error)
             worker_threads(client, patience=_config.replacement_timeout())

@@ -32,6 +32,7 @@ def plain_rows(block: Any) -> Any:
         raise TypeError(f"X has blocks of type {type(block).__name__}; wanted {_WANTED}")
     if block.ndim != 2:
         raise ValueError(f"X must be 2-dimensional, got {block.ndim} dimension(s)")
+    refuse_types(block)
     if not sp.issparse(block):
         refuse_masked(block, "X")
         return np.asarray(block)
@@ -51,8 +52,19 @@ def as_block(matrix: sp.csr_array, block: str) -> Any:
 def checkable(X: Any) -> Any:
     """X as scikit-learn can check it: it ignores masks, and knows scipy's sparse arrays only."""
     refuse_masked(X, "X")
+    refuse_types(X)
     foreign = type(X).__module__.split(".")[0] == "sparse"
     return plain_rows(X) if foreign or sp.issparse(X) else X
+
+
+def refuse_types(X: Any) -> None:
+    """Raise TypeError for times and for Python objects in sparse rows.
+
+    Scikit-learn takes them for numbers, even NaT.
+    """
+    kind = getattr(getattr(X, "dtype", None), "kind", "f")
+    if kind in "mM" or (kind == "O" and sp.issparse(X)):
+        raise TypeError(f"X has dtype {X.dtype}; wanted real numbers")
 
 
 def refuse_masked(values: Any, name: str) -> None:

@@ -29,7 +29,7 @@ from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Piece, build_shard
 from dask_s3vm.engine.sources import Columns, LocalSource, summarize
-from dask_s3vm.engine.watch import gathered, scattered, watched
+from dask_s3vm.engine.watch import gathered, release, scattered, watched
 from dask_s3vm.engine.workers import Holdings, first_runs, worker_limits, worker_threads
 from dask_s3vm.exceptions import MemoryShortWarning, WorkerLostError, warn
 
@@ -188,6 +188,7 @@ class ClusterSource:
 
     def note_loss(self, loss: BaseException) -> None:
         """Release the blocks after a loss; raises `LineageError` if they cannot be made again."""
+        release(self._client, self._blocks.values())
         self.close()
         self._losses_in_a_row += 1
         # a first loss may concern blocks that were computed here: only a second one in a row shows
@@ -225,7 +226,15 @@ class ClusterSource:
     def _map(self, function: Callable[..., R], *columns: list[Any], **fixed: Any) -> list[R]:
         """Run a function on every block and the matching entries of `columns`."""
         futures = self._client.map(function, self._all_blocks(), *columns, pure=False, **fixed)
-        return gathered(self._client, futures)
+        return self._gathered(futures)
+
+    def _gathered(self, futures: list[distributed.Future]) -> list[Any]:
+        """Wait for results; none of the tasks outlives a loss."""
+        try:
+            return gathered(self._client, futures)
+        except LOST:
+            release(self._client, futures)
+            raise
 
     def _lay_out(self) -> tuple[list[list[Piece]], Layout]:
         """Cut the blocks: return the pieces of each shard, and the layout."""
@@ -261,7 +270,7 @@ class ClusterSource:
                 one if other is None else self._client.submit(np.add, one, other, pure=False)
                 for one, other in pairs
             ]
-        return gathered(self._client, counts)[0]
+        return self._gathered(counts)[0]
 
 
 class _BlockShardMaker:

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import queue
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 import distributed
@@ -115,6 +115,19 @@ async def _watched(
 def gathered(client: distributed.Client, futures: Sequence[distributed.Future]) -> list[Any]:
     """Wait for the results of futures; see `watched`."""
     return watched(client, lambda: client.gather(list(futures), asynchronous=True))
+
+
+def release(client: distributed.Client, futures: Iterable[distributed.Future]) -> None:
+    """Have the scheduler forget futures, whoever still refers to them.
+
+    A wait that was given up keeps its futures alive in the frames of cancelled coroutines until the
+    garbage collector comes by. Their tasks would stay where they are, on a worker that runs none,
+    and new futures with the same keys would wait for these very tasks.
+    """
+    for future in futures:
+        future.release()
+    # futures count their references in the event loop: new ones must not be counted before that
+    in_loop(client, asyncio.sleep, 0.0)
 
 
 def scattered(

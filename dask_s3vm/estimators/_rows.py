@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from dask_s3vm.engine.containers import checkable, refuse_masked
+from dask_s3vm.engine.containers import checkable, refuse_masked, refuse_types
 from dask_s3vm.engine.ingest import ingest, is_dask
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.sources import Source
@@ -140,6 +140,7 @@ def take_in(
         sample_weight = _weights_in_memory(sample_weight, X)
     if not is_dask(X):
         if sp.issparse(X):  # checked, and put in order, where blocks are made of it
+            refuse_types(X)
             X = validate_data(estimator, X, **_CHECKS, ensure_all_finite=False)
         else:
             X = validate_data(estimator, checkable(X), **_CHECKS)
@@ -220,7 +221,7 @@ def class_costs(
     if len(classes) - len(empty) < 2:
         raise ValueError(
             "sample_weight leaves fewer than two classes: it is zero on every row of class "
-            f"{', '.join(repr(label) for label in empty)}"
+            f"{', '.join(repr(label) for label in np.asarray(empty).tolist())}"
         )
     costs = _class_weights(classes, totals, class_weight) / total
     if not costs.any():

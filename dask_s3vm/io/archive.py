@@ -98,7 +98,7 @@ def read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
         raise ValueError(f"an array is of format {version}, wanted one of {[*_HEADER_READERS]}")
     try:
         return _HEADER_READERS[version](stream)
-    except (tokenize.TokenError, RecursionError) as error:  # numpy parses it as Python
+    except (SyntaxError, tokenize.TokenError, RecursionError) as error:  # numpy parses it as Python
         raise ValueError(f"an array has a header that cannot be read: {error}") from error
 
 

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from dask_s3vm import (
     DAS3VM,
@@ -184,6 +185,31 @@ def test_lazy_predictions_name_the_rows_that_are_not_finite(bad, form, kernel, p
             method(rows).compute(scheduler="sync")
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         model.predict(X)
+
+
+@pytest.mark.parametrize("name", ["l2svm", "tsvm", "l2svm rbf"])
+@pytest.mark.parametrize("kind", ["datetime64[ns]", "timedelta64[s]", "objects"])
+def test_what_is_no_number_is_refused(name, kind):
+    """Scikit-learn would have made a number of NaT."""
+    X, _, few = data()
+    if kind == "objects":
+        wrong = sp.csr_array(X)
+        wrong.data = wrong.data.astype(object)
+    else:
+        wrong = np.full(X.shape, "NaT", dtype=kind)
+    model = clone(ESTIMATORS[name]).fit(X, few)
+    forms = [wrong]
+    if kind != "objects":
+        forms.append(da.from_array(wrong, chunks=(20, 5)))
+    for form in forms:
+        for use in (
+            lambda form=form: clone(ESTIMATORS[name]).fit(form, few),
+            lambda form=form: np.asarray(model.predict(form)),
+        ):
+            with pytest.raises(TypeError, match="X has dtype"):
+                use()
+    with pytest.raises(TypeError, match="X has dtype"):
+        UnitScaler().fit(wrong)
 
 
 def test_masks_are_not_ignored():

@@ -219,7 +219,7 @@ def faults(world, client, rng, totals, other):
         world.wait(client, len(world.workers))
 
     def kill_all():
-        while world.workers:
+        for _ in range(len(world.workers)):
             world.kill(rng)
         for _ in range(N_WORKERS):
             world.start()

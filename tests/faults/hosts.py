@@ -33,23 +33,23 @@ class Hosts:
 
     def __init__(self):
         self._id = f"s{os.getpid() % 100000}x{next(_numbers)}"
-        self._net = f"10.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
-        self.address = f"{self._net}.1"
+        self._net = f"10.{100 + os.getpid() % 100}"
+        self.address = f"{self._net}.0.1"
         self._hosts = []
         _run("ip", "link", "add", self._id, "type", "bridge")
-        _run("ip", "addr", "add", f"{self.address}/24", "dev", self._id)
+        _run("ip", "addr", "add", f"{self.address}/16", "dev", self._id)
         _run("ip", "link", "set", self._id, "up")
 
     def add(self):
         """Return the name and the address of another host."""
         number = len(self._hosts) + 2
-        name, address = f"{self._id}h{number}", f"{self._net}.{number}"
+        name, address = f"{self._id}h{number}", f"{self._net}.{number // 256}.{number % 256}"
         self._hosts.append(name)
         _run("ip", "netns", "add", name)
         _run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
         _run("ip", "link", "set", name, "master", self._id, "up")
         inside = ["ip", "netns", "exec", name, "ip"]
-        _run(*inside, "addr", "add", f"{address}/24", "dev", "eth0")
+        _run(*inside, "addr", "add", f"{address}/16", "dev", "eth0")
         _run(*inside, "link", "set", "lo", "up")
         _run(*inside, "link", "set", "eth0", "up")
         return name, address

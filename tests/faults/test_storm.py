@@ -7,6 +7,7 @@ sets DASK_S3VM_FAULTS, the least number of faults (1000), and DASK_S3VM_FAULT_SE
 import contextlib
 import os
 import threading
+import time
 
 import dask
 import numpy as np
@@ -59,6 +60,7 @@ def plan_of(world, client, rng, totals, kind):
                 while len(world.workers) < AT_ONCE.get(name, 1) + 1:  # somebody replaces them
                     world.start()
                 struck.append(name)
+                world.note(name)
                 return action()
 
             plan.setdefault(moment, strike)
@@ -70,12 +72,21 @@ def weather(world, client, moments, plan, silent, method, wanted, **params):
     world.mend(client, N_WORKERS)
     client.run(go_on)  # some were paused
     moments.reset(plan)
+    world.diary.clear()
+    began = time.monotonic()
     patience = "5 s" if silent else "300 s"
-    with dask.config.set(ENDURING | {"s3vm.worker-timeout": patience}):
+    with (
+        world.kept(client, N_WORKERS - 1),
+        dask.config.set(ENDURING | {"s3vm.worker-timeout": patience}),
+    ):
         end = outcome(method, wanted, **params)
     for thread in moments.done:
         if isinstance(thread, threading.Thread):
             thread.join()
+    if end != "survived":
+        print(f"{method}: {end} after {time.monotonic() - began:.1f} s")
+        for when, what in world.diary:
+            print(f"  {when - began:7.2f} s {what}")
     return end
 
 

@@ -18,6 +18,7 @@ from dask_s3vm import L2SVM, load_model, save_model
 from dask_s3vm import io as s3io
 from dask_s3vm.cli import main
 from dask_s3vm.io import DataFileError, ModelFileError, sources, table_files
+from dask_s3vm.io.archive import read_header
 
 
 @pytest.fixture
@@ -212,3 +213,12 @@ def test_an_empty_address_is_not_taken_for_none(option, tmp_path):
     ended = CliRunner().invoke(main, ["train", str(tmp_path / "rows.svm"), option, ""])
     assert ended.exit_code == 2, ended.output
     assert "is empty" in ended.output
+
+
+def test_a_type_that_numpy_cannot_parse_is_refused():
+    """Numpy reads it as Python, and lets a SyntaxError out."""
+    stream = io.BytesIO()
+    np.save(stream, np.zeros((4, 2), np.float32))
+    raw = stream.getvalue().replace(b"'<f4'", b"',f4'")
+    with pytest.raises(ValueError, match="header that cannot be read"):
+        read_header(io.BytesIO(raw))
