@@ -70,7 +70,8 @@ def test_kernels_are_the_linear_method_on_features(kind):
 @every
 def test_a_linear_kernel_by_way_of_landmarks_is_the_linear_method(kind):
     X, _, few = clusters(seed=4)
-    more = {} if kind is L2SVM else {"positive_ratio": 0.5}
+    # labels that may leave the ratio end in a minimum that depends on the coordinates
+    more = {} if kind is L2SVM else {"positive_ratio": 0.5, "balance": "paper"}
 
     def inner(x, z):
         return x @ z
