@@ -181,7 +181,8 @@ class ClusterEngine:
         self._recipes.rebuilt(undone)  # what was restored there dates from before the round
         self._budget.progress()
         for name, take, put in self._recipes.to_copy(uses):
-            self.remember(name, put, self.each(take))
+            self.remember(name, put, self.each(take))  # a round of its own
+        self._undone |= undone
         return answers, totals
 
     def _call_groups(

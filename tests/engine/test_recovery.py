@@ -159,3 +159,28 @@ def test_a_worker_that_answered_is_lost_later_in_the_same_round(
     if op is switch_base:
         engine.remember("base", put_bases, bits)
     assert engine.sum(*read) == (wanted,)
+
+
+def uses_of_both(by):
+    parts = (raise_sum, (by, 0)), (switch_base, ())
+    return Uses(calls=tuple((op, args, uses_of(op, args)) for op, args in parts))
+
+
+@operation(uses=uses_of_both)
+def raise_and_switch(shard, by):
+    """Two operations in one round: the state of one has a copy, that of the other is remembered."""
+    raise_sum(shard, by, 0)
+    return switch_base(shard)
+
+
+def test_a_copy_of_row_state_does_not_hide_what_a_lost_worker_missed(engine_with, monkeypatch):
+    monkeypatch.setattr(operations, "MOST_BYTES", 0)
+    monkeypatch.setattr(operations, "_copies", {"sum0": (take_sum, put_sum)})
+    engine, world = engine_with([])
+    put_sums(engine)
+    del world.workers["b"]
+    world.deadly = [raise_and_switch, raise_and_switch]
+    bases = engine.each(raise_and_switch, np.float64(100.0))
+    assert engine.losses == 2
+    engine.remember("base", put_bases, bases)
+    assert engine.sum(read_base) == (2020,)
