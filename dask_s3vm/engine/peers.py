@@ -108,7 +108,7 @@ class _Kept:
         ]
 
 
-class _Turn:
+class _PeerRound:
     """One round at one worker: what peers may ask for; None instead if they ask in vain."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class PeerGroup(WorkerGroup):
         super().__init__(*args)
         self._peers: list[Peer] = []
         self._place = 0
-        self._turns: dict[int, _Turn] = {}
+        self._turns: dict[int, _PeerRound] = {}
         self._passed = -1  # number of the last round whose pass has been made
         self._ended = -1  # number of the last round that has ended
 
@@ -225,13 +225,13 @@ class PeerGroup(WorkerGroup):
         super().close()
         self._turns.clear()
 
-    def _turn(self, number: int) -> _Turn:
+    def _turn(self, number: int) -> _PeerRound:
         if number <= self._ended:  # somebody is late
-            turn = _Turn()
+            turn = _PeerRound()
             turn.end()
             return turn
         if number not in self._turns:
-            self._turns[number] = _Turn()
+            self._turns[number] = _PeerRound()
         return self._turns[number]
 
     def _others(self) -> list[Peer]:
@@ -285,7 +285,7 @@ class PeerGroup(WorkerGroup):
         return answer["result"] if answer["status"] == "OK" else None
 
     async def _fetch(
-        self, turn: _Turn, method: str, *args: Any
+        self, turn: _PeerRound, method: str, *args: Any
     ) -> list[tuple[np.ndarray, ...]] | None:
         """Ask all peers for arrays; None if one cannot answer, or the round is given up."""
         calls = [asyncio.ensure_future(self._ask(peer, method, *args)) for peer in self._others()]

@@ -90,7 +90,7 @@ class Engine(Protocol):
         """Declare that the call ``op(shard, *args)`` would produce the present row state `name`.
 
         For row state whose recorded calls are not a good way to restore it, such as labels that
-        were switched one at a time. Costs: no round.
+        were switched one at a time. To be called before the next round. Costs: no round.
         """
         ...
 

@@ -22,6 +22,9 @@ Row state in a shard, under the names that operations declare, and its arrays in
                curvature0
     outputs    outputs       o of all rows, for order statistics
 
+`costs` is set apart where c changes during a fit; else c comes with `targets`. Copies of the active
+rows, `packed0` and `packed1`, are made when they pay, and never restored.
+
 Rows of cost 0 are skipped, and their outputs in a slot are not set.
 """
 

@@ -338,7 +338,9 @@ def _switch_keys(shard: Shard, slot: int, side: int) -> tuple[np.ndarray, np.nda
 def swap_labels(
     shard: Shard, bias: float, slot: int, last_positive: Ranked, last_negative: Ranked
 ) -> tuple[Any, ...]:
-    """Switch the labels of the rows up to a position in either order.
+    """Switch the labels of the rows up to a position in either order; the caller remembers them.
+
+    The active rows of the slot need no memory: an evaluation with the new labels lists the same.
 
     Returns the changes of (gradient, loss, number of active rows), and the labels as bits in a
     list: the engine's sum of lists is their concatenation.

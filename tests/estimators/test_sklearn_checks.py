@@ -18,6 +18,7 @@ from dask_s3vm import (
     MaxMarginClustering,
     SubmodularS3VM,
 )
+from dask_s3vm.parameters.methods import METHODS
 
 pytestmark = pytest.mark.usefixtures("array_api")
 
@@ -52,6 +53,13 @@ SEMI_SUPERVISED = [
     SubmodularS3VM(tol=1e-16),
     QPS3VM(kernel="rbf", sigma=2.0, tol=1e-20),
 ]
+
+
+def test_every_method_is_checked():
+    checked = {type(estimator).__name__ for estimator in [*ESTIMATORS, *SEMI_SUPERVISED]}
+    # names of this package: a test that runs before may have defined a method of its own
+    homes = {own.facts.estimator for own in METHODS.values() if own.facts.estimator}
+    assert {home.split(":")[1] for home in homes} <= checked
 
 
 @parametrize_with_checks(ESTIMATORS)
