@@ -49,10 +49,10 @@ from dask_s3vm.exceptions import warn
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import (
     ENDINGS,
+    BinaryJob,
     BinarySolution,
     BinaryTask,
     ClassTotals,
-    Job,
     Start,
     class_totals,
 )
@@ -65,7 +65,7 @@ from dask_s3vm.parameters.methods import MethodParameters
 Seeds = dict[int, Any]
 
 #: Solves one binary problem for one model.
-Solver = Callable[[FitRows, Job], Any]
+Solver = Callable[[FitRows, BinaryJob], Any]
 
 
 class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
@@ -113,7 +113,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
 
     # What an estimator says ---------------------------------------------------------------------
 
-    def _solve(self, rows: FitRows, job: Job) -> Any:
+    def _solve(self, rows: FitRows, job: BinaryJob) -> Any:
         """Solve one binary problem, by `job.run`."""
         raise NotImplementedError
 
@@ -123,7 +123,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         If they share row state, `_in_lanes` is False.
         """
 
-        def solve(rows: FitRows, job: Job) -> Any:
+        def solve(rows: FitRows, job: BinaryJob) -> Any:
             return models[job.place]._solve(rows, job)
 
         return solve
@@ -202,7 +202,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
             name = f"class {task.positive}, model {place}"
             if "lam" in self.facts.columns:
                 tags = {**tags, "lam": float(getattr(model, "lam_", model.lam))}
-            job = Job(rows.engine, rows.record, task, start, name, tags, place, number)
+            job = BinaryJob(rows.engine, rows.record, task, start, name, tags, place, number)
             solution = rows.record.once(name, self._solution, partial(solve, rows, job))
             seed = solution.seed
             found.append(solution)

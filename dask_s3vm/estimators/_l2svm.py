@@ -6,7 +6,7 @@ from typing import Any
 from dask_s3vm.estimators._base import LinearS3VM, fit_path
 from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.interrupts import interruptible
-from dask_s3vm.methods.base import BinarySolution, Job
+from dask_s3vm.methods.base import BinaryJob, BinarySolution
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.parameters.fields import parametrized
 from dask_s3vm.parameters.methods import L2SVMParameters
@@ -42,7 +42,7 @@ class L2SVM(L2SVMParameters, LinearS3VM):
     True
     """
 
-    def _solve(self, rows: FitRows, job: Job) -> BinarySolution:
+    def _solve(self, rows: FitRows, job: BinaryJob) -> BinarySolution:
         return train_l2svm(
             job,
             lam=self.lam,

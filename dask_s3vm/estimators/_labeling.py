@@ -12,7 +12,7 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.estimators._base import Solver, one_or_all
 from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._safe import GuardedS3VM
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, Job, one_weight
+from dask_s3vm.methods.base import BinaryJob, BinarySolution, BinaryTask, one_weight
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.labeling import (
     FoundLabels,
@@ -65,7 +65,7 @@ class LabelingS3VM(LabelingParameters, GuardedS3VM):
         weight = one_weight(rows.engine, type(self).__name__)
         cost = self._unlabeled_cost(rows)
 
-        def solve(rows: FitRows, job: Job) -> Any:
+        def solve(rows: FitRows, job: BinaryJob) -> Any:
             search = self._search(job.engine, job.task, cost * weight)
             found: FoundLabels = job.run(search, "labels")
             svm = train_on_found(job, self, found, cost)
@@ -75,7 +75,7 @@ class LabelingS3VM(LabelingParameters, GuardedS3VM):
 
         return solve
 
-    def _solve_supervised(self, rows: FitRows, job: Job) -> BinarySolution:
+    def _solve_supervised(self, rows: FitRows, job: BinaryJob) -> BinarySolution:
         """Train the SVM on the labeled rows alone."""
         svm = train_l2svm(
             replace(job, task=BinaryTask(job.task.positive, 2 * job.task.costs)),

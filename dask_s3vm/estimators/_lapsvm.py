@@ -5,7 +5,7 @@ from typing import Any
 
 from dask_s3vm.estimators._base import LinearS3VM, Solver
 from dask_s3vm.estimators._fit_rows import FitRows
-from dask_s3vm.methods.base import Job
+from dask_s3vm.methods.base import BinaryJob
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.lapsvm import draw_graph, train_lapsvm
 from dask_s3vm.parameters.fields import parametrized
@@ -52,7 +52,7 @@ class LapSVM(LapSVMParameters, LinearS3VM):
         # one graph for all classes, and for all lam
         graph = None if rows.supervised else draw_graph(rows.engine, rows.totals, self.n_neighbors)
 
-        def solve(rows: FitRows, job: Job) -> Any:
+        def solve(rows: FitRows, job: BinaryJob) -> Any:
             model = models[job.place]
             names = "lam", "fit_intercept", "tol", "max_iter"
             given = {name: getattr(model, name) for name in names}

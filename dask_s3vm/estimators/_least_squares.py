@@ -19,7 +19,7 @@ from dask_s3vm.estimators._least_squares_model import (
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.exceptions import warn
 from dask_s3vm.interrupts import interruptible
-from dask_s3vm.methods.base import BinaryTask, Job
+from dask_s3vm.methods.base import BinaryJob, BinaryTask
 from dask_s3vm.methods.projected import Projection, reduce_all
 from dask_s3vm.methods.rlsc import (
     ChosenLam,
@@ -278,7 +278,7 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
         )
         projected = Projected(reduced, self.dtype)
 
-        def solve(rows: FitRows, job: Job) -> LabeledSolution:
+        def solve(rows: FitRows, job: BinaryJob) -> LabeledSolution:
             window = self._window(job.task)
             search = LabelSearch(
                 reduced,

@@ -12,7 +12,7 @@ from dask_s3vm.estimators._transductive import TSVM
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import UnitScaler
 from dask_s3vm.interrupts import interruptible
-from dask_s3vm.methods.base import Job
+from dask_s3vm.methods.base import BinaryJob
 from dask_s3vm.methods.safe import Sample
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.s3vm import S3VMParameters
@@ -69,7 +69,7 @@ class S3VM(S3VMParameters, GuardedS3VM):
         shared = {"supervised_part": 0.0, **self.get_params(deep=False)}
         return {"tsvm": TSVM(**{name: shared[name] for name in shared if hasattr(TSVM(), name)})}
 
-    def _solve(self, rows: FitRows, job: Job) -> Any:
+    def _solve(self, rows: FitRows, job: BinaryJob) -> Any:
         return self._variants()["tsvm"]._solve(rows, job)
 
     @interruptible

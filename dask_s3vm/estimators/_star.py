@@ -14,7 +14,7 @@ from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.estimators._settled import Settled
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.kernel_columns import KernelColumns, all_rows, block_rows, kernel_columns
-from dask_s3vm.methods.base import BinaryTask, ClassTotals, Job, balanced_weights
+from dask_s3vm.methods.base import BinaryJob, BinaryTask, ClassTotals, balanced_weights
 from dask_s3vm.methods.run import HistoryRow
 from dask_s3vm.methods.star import (
     DualProblems,
@@ -143,7 +143,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
                 engine, lambda numbers: columns(numbers) + one, columns.diagonal() + one
             )
 
-        def solve(rows: FitRows, job: Job) -> StarSolution:
+        def solve(rows: FitRows, job: BinaryJob) -> StarSolution:
             task = job.task
             costs = class_costs(self.C, task.ratio, self.weighting)
             wanted = self._wanted(task) if self._is_balanced(task) else None

@@ -8,7 +8,7 @@ import numpy as np
 
 from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._safe import GuardedS3VM
-from dask_s3vm.methods.base import BinarySolution, Job
+from dask_s3vm.methods.base import BinaryJob, BinarySolution
 from dask_s3vm.methods.cccp import train_cccp
 from dask_s3vm.methods.da import train_da
 from dask_s3vm.methods.l2svm import train_l2svm
@@ -40,10 +40,10 @@ class TransductiveS3VM(TransductiveParameters, GuardedS3VM):
     #: trains one binary problem: (job, parameters)
     _method: ClassVar[Callable[..., BinarySolution]]
 
-    def _solve(self, rows: FitRows, job: Job) -> BinarySolution:
+    def _solve(self, rows: FitRows, job: BinaryJob) -> BinarySolution:
         return self._solve_supervised(job) if rows.supervised else type(self)._method(job, self)
 
-    def _solve_supervised(self, job: Job) -> BinarySolution:
+    def _solve_supervised(self, job: BinaryJob) -> BinarySolution:
         """Train on the labeled rows alone."""
         return train_l2svm(
             job,
@@ -216,6 +216,6 @@ class QNS3VM(QNParameters, TransductiveS3VM):
         if self.offset == "free" and not self.fit_intercept:
             raise ValueError("offset='free' has no effect with fit_intercept=False")
 
-    def _solve_supervised(self, job: Job) -> BinarySolution:
+    def _solve_supervised(self, job: BinaryJob) -> BinarySolution:
         """Train on the labeled rows alone, with the method's own loss."""
         return train_supervised_qn(job, self)

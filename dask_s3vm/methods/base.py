@@ -137,7 +137,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Job:
+class BinaryJob:
     """One binary problem to be solved for one model.
 
     engine : the rows.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, Job, Start
+from dask_s3vm.methods.base import BinaryJob, BinarySolution, BinaryTask, Start
 from dask_s3vm.methods.run import Method
 from dask_s3vm.parameters.methods import CCCPParameters
 from dask_s3vm.problems.ramp import RampProblem
@@ -138,6 +138,6 @@ class CCCPTraining(Method[CCCPState, BinarySolution]):
         )
 
 
-def train_cccp(job: Job, parameters: CCCPParameters) -> BinarySolution:
+def train_cccp(job: BinaryJob, parameters: CCCPParameters) -> BinarySolution:
     """Train one binary problem."""
     return job.run(CCCPTraining(job.engine, job.task, parameters, job.start))

@@ -24,9 +24,9 @@ from scipy.special import entr
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import (
+    BinaryJob,
     BinarySolution,
     BinaryTask,
-    Job,
     Start,
     is_balanced,
     n_predicted_positive,
@@ -351,7 +351,7 @@ def is_mixed(task: BinaryTask) -> bool:
     return 0.0 < task.ratio < 1.0
 
 
-def train_da(job: Job, parameters: DAParameters) -> BinarySolution:
+def train_da(job: BinaryJob, parameters: DAParameters) -> BinarySolution:
     """Train one binary problem: cool, then descend on the objective itself."""
     engine, task, start = job.engine, job.task, job.start
     cooled = Cooled(start.w, Seed(0.0, start.w))

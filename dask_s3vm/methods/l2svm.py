@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, Job, Start
+from dask_s3vm.methods.base import BinaryJob, BinarySolution, BinaryTask, Start
 from dask_s3vm.methods.run import Method, Record
 from dask_s3vm.problems.hinge import L2SVMProblem, QuadraticProblem
 from dask_s3vm.solvers.newton import NEAR, FiniteNewton, NewtonState
@@ -78,14 +78,16 @@ class NewtonTraining(Method[NewtonState, BinarySolution]):
         return f"Newton step {state.n_iter + 1}", None
 
 
-def train_newton(job: Job, problem: QuadraticProblem, tol: float, max_iter: int) -> BinarySolution:
+def train_newton(
+    job: BinaryJob, problem: QuadraticProblem, tol: float, max_iter: int
+) -> BinarySolution:
     """Minimize a convex problem from the start of the job; see `estimators.L2SVM` for the rest."""
     start = job.start.w if job.start.seed is None else job.start.seed
     return job.run(NewtonTraining(problem, start, tol, max_iter), "newton")
 
 
 def train_l2svm(
-    job: Job, *, lam: float, fit_intercept: bool, tol: float, max_iter: int
+    job: BinaryJob, *, lam: float, fit_intercept: bool, tol: float, max_iter: int
 ) -> BinarySolution:
     """Train one binary problem on the labeled rows; see `estimators.L2SVM` for the parameters."""
     task = job.task
@@ -100,5 +102,5 @@ def train_beside(
 
     See `estimators.L2SVM` for the parameters.
     """
-    job = Job(engine, Record(), task, Start(np.zeros(engine.layout.n_features + 1)))
+    job = BinaryJob(engine, Record(), task, Start(np.zeros(engine.layout.n_features + 1)))
     return train_l2svm(job, lam=lam, fit_intercept=fit_intercept, tol=tol, max_iter=max_iter)

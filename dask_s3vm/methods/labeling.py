@@ -10,7 +10,7 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.select import select
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, Job
+from dask_s3vm.methods.base import BinaryJob, BinarySolution, BinaryTask
 from dask_s3vm.methods.l2svm import NewtonTraining
 from dask_s3vm.parameters.methods import LabelingParameters
 from dask_s3vm.problems.label_sums import class_numbers, score_directions
@@ -44,7 +44,7 @@ class LabelingSolution(BinarySolution):
 
 
 def train_on_found(
-    job: Job, parameters: LabelingParameters, found: FoundLabels, cost: float
+    job: BinaryJob, parameters: LabelingParameters, found: FoundLabels, cost: float
 ) -> BinarySolution:
     """Train the SVM on all rows, those without a label having one that was found.
 

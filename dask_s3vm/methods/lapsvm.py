@@ -9,7 +9,7 @@ import numpy as np
 
 from dask_s3vm import interrupts
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import BinarySolution, ClassTotals, Job
+from dask_s3vm.methods.base import BinaryJob, BinarySolution, ClassTotals
 from dask_s3vm.methods.l2svm import train_newton
 from dask_s3vm.problems.manifold import ManifoldProblem, Roughness, neighbor_edges
 from dask_s3vm.problems.sample import draw_sample
@@ -32,7 +32,7 @@ def draw_graph(engine: Engine, totals: ClassTotals, n_neighbors: int) -> Roughne
 
 
 def train_lapsvm(
-    job: Job,
+    job: BinaryJob,
     roughness: Roughness,
     *,
     lam: float,

@@ -23,9 +23,9 @@ import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import (
+    BinaryJob,
     BinarySolution,
     BinaryTask,
-    Job,
     Start,
     n_predicted_positive,
     ratio_threshold,
@@ -225,7 +225,7 @@ class QNTraining(Method[QNState, BinarySolution]):
         )
 
 
-def train_qn(job: Job, parameters: QNParameters) -> BinarySolution:
+def train_qn(job: BinaryJob, parameters: QNParameters) -> BinarySolution:
     """Train one binary problem; again where its predictions are far from the ratio."""
     engine, task, start = job.engine, job.task, job.start
     stages = tuple(float(part) for part in np.ravel(parameters.annealing))
@@ -242,7 +242,7 @@ def train_qn(job: Job, parameters: QNParameters) -> BinarySolution:
     return job.run(training, "share")
 
 
-def train_supervised_qn(job: Job, parameters: QNParameters) -> BinarySolution:
+def train_supervised_qn(job: BinaryJob, parameters: QNParameters) -> BinarySolution:
     """Train on the labeled rows alone, without a seed; without other rows nothing is balanced."""
     offset = parameters.offset if parameters.fit_intercept else "none"
     if not job.task.unlabeled_weight and parameters.fit_intercept:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import BinarySolution, BinaryTask, Job, Start
+from dask_s3vm.methods.base import BinaryJob, BinarySolution, BinaryTask, Start
 from dask_s3vm.methods.run import Method
 from dask_s3vm.numerics.linalg import dot
 from dask_s3vm.parameters.methods import TSVMParameters
@@ -353,6 +353,6 @@ class TSVMTraining(Method[TSVMState, BinarySolution]):
         )
 
 
-def train_tsvm(job: Job, parameters: TSVMParameters) -> BinarySolution:
+def train_tsvm(job: BinaryJob, parameters: TSVMParameters) -> BinarySolution:
     """Train one binary problem."""
     return job.run(TSVMTraining(job.engine, job.task, parameters, job.start))

@@ -15,16 +15,13 @@ import numpy as np
 from sklearn.base import clone
 
 from dask_s3vm.estimators._rows import as_array, plain_labels
-from dask_s3vm.estimators._safe import TRIAL_TOL, GuardedS3VM
+from dask_s3vm.estimators._safe import LEAST_GAIN, TRIAL_TOL, GuardedS3VM
 from dask_s3vm.features.landmarks import take_rows
 from dask_s3vm.model_selection._results import Score
 from dask_s3vm.model_selection._run import Job
 
 #: Most unlabeled rows that candidates are compared on.
 MOST_UNLABELED = 5_000
-
-#: Labeled rows that a model must gain over the supervised one, as in the guard.
-LEAST_ROWS = 1.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class Trials:
         for candidate, own in groups.items():
             means = {one: np.mean([score.test[name] for score in own[one]]) for one in own}
             *others, kept = sorted(own)
-            least = means[kept] + LEAST_ROWS / n_labeled - 1e-12
+            least = means[kept] + LEAST_GAIN / n_labeled - 1e-12
             kept = max(
                 (one for one in others if means[one] >= least),
                 key=lambda one: means[one],

@@ -10,7 +10,7 @@ from scipy.special import expit
 from dask_s3vm import L2SVM
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.methods import da
-from dask_s3vm.methods.base import BinaryTask, Job, Start
+from dask_s3vm.methods.base import BinaryJob, BinaryTask, Start
 from dask_s3vm.methods.da import Cooling, train_da
 from dask_s3vm.methods.run import Record
 from dask_s3vm.parameters.methods import DAParameters
@@ -34,7 +34,7 @@ def parameters_of(**more):
 def train_on(engine, record, task, **more):
     start = Start(np.zeros(engine.layout.n_features + 1))
     name, tags = f"class {task.positive}", {"class": task.positive}
-    return train_da(Job(engine, record, task, start, name, tags), parameters_of(**more))
+    return train_da(BinaryJob(engine, record, task, start, name, tags), parameters_of(**more))
 
 
 def train(X, y, ratio=0.5, **more):

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from dask_s3vm import L2SVM
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.methods.base import BinaryTask, Job, Start, class_totals
+from dask_s3vm.methods.base import BinaryJob, BinaryTask, Start, class_totals
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.run import Record
 
@@ -18,7 +18,7 @@ def train(engine, costs, lam, record=None, positive=1, w=None, seed=None, tol=1e
     record = Record() if record is None else record
     start = Start(np.zeros(engine.layout.n_features + 1) if w is None else w, seed)
     name, tags = f"class {positive}, lam {lam}", {"class": positive, "lam": lam}
-    job = Job(engine, record, BinaryTask(positive, costs), start, name, tags)
+    job = BinaryJob(engine, record, BinaryTask(positive, costs), start, name, tags)
     return train_l2svm(job, lam=lam, fit_intercept=True, tol=tol, max_iter=100)
 
 

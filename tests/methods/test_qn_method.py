@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.methods.base import BinaryTask, Job, Start
+from dask_s3vm.methods.base import BinaryJob, BinaryTask, Start
 from dask_s3vm.methods.qn import train_qn
 from dask_s3vm.methods.run import Record
 from dask_s3vm.parameters.methods import QNParameters
@@ -30,7 +30,9 @@ def train(engine, record, positive=1, start=None, **more):
     }  # fmt: skip
     place = Start(np.zeros(engine.layout.n_features + 1) if start is None else start)
     name, tags = f"class {positive}", {"class": positive}
-    return train_qn(Job(engine, record, task, place, name, tags), QNParameters(**(wanted | more)))
+    return train_qn(
+        BinaryJob(engine, record, task, place, name, tags), QNParameters(**(wanted | more))
+    )
 
 
 def trained_bits(engine):

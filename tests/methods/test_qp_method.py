@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.methods.base import BinaryTask, Job, Start
+from dask_s3vm.methods.base import BinaryJob, BinaryTask, Start
 from dask_s3vm.methods.labeling import classes_of_rows, train_on_found
 from dask_s3vm.methods.qp import LabelProgramSearch
 from dask_s3vm.methods.run import Record
@@ -155,7 +155,7 @@ def found_bits(engine, y, n_classes):
                 search = GreedySearch(engine, task, 0.3, parameters, 1 << 30)
             name, tags = f"{kind}, class {task.positive}", {"class": task.positive}
             zero = Start(np.zeros(engine.layout.n_features + 1))
-            job = Job(engine, record, task, zero, name, tags)
+            job = BinaryJob(engine, record, task, zero, name, tags)
             one = job.run(search, "labels")
             found.append(one)
             trained = train_on_found(job, parameters, one, 0.3)

@@ -9,7 +9,7 @@ from objectives import LAM, LAM_U, value_at_labels, value_of
 
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.methods import tsvm
-from dask_s3vm.methods.base import BinaryTask, Job, Start
+from dask_s3vm.methods.base import BinaryJob, BinaryTask, Start
 from dask_s3vm.methods.run import Record
 from dask_s3vm.methods.tsvm import (
     FIRST_LEVEL,
@@ -43,7 +43,7 @@ def task_of(y, ratio=0.5, positive=1, interval=None):
 def train_on(engine, record, task, **more):
     start = Start(np.zeros(engine.layout.n_features + 1))
     name, tags = f"class {task.positive}", {"class": task.positive}
-    return train_tsvm(Job(engine, record, task, start, name, tags), parameters_of(**more))
+    return train_tsvm(BinaryJob(engine, record, task, start, name, tags), parameters_of(**more))
 
 
 def train(X, y, ratio=0.5, **more):
