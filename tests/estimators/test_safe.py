@@ -25,7 +25,7 @@ from dask_s3vm import (
     save_model,
 )
 from dask_s3vm.datasets import hide_labels, make_g2c
-from dask_s3vm.estimators._safe import _margins
+from dask_s3vm.estimators._trials import _margins
 from dask_s3vm.methods import safe
 from dask_s3vm.model_selection import S3VMGridSearchCV
 from dask_s3vm.prediction import classes_of
