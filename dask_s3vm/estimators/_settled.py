@@ -4,8 +4,8 @@
    agrees with the ratio, and the supervised SVM is trained beside the method. Both are looked at by
    the rows, which tell how much of the SVM they ask for (`methods.blend`), and whether few rows of
    a rare class are to be predicted (`methods.unseen`).
-2. `_part_by_folds`, for all binary problems, whose outputs compete and get one part: with many
-   labels, folds of these may overrule what the rows ask for.
+2. `_part_by_folds`, for all binary problems, whose outputs compete and get one part: where labels
+   are many, or many predictions would change, folds of the labels may overrule the rows.
 3. `_mixed`: the part times the supervised SVM, plus the rest times what the method found. The mean
    of two balanced models need not be balanced: its bias is moved once more.
 """
@@ -31,7 +31,7 @@ from dask_s3vm.methods.blend import evidence_of_weights, supervised_part
 from dask_s3vm.methods.l2svm import train_beside
 from dask_s3vm.methods.ratio import can_gather
 from dask_s3vm.methods.run import RecordPart
-from dask_s3vm.methods.safe import LEAST_TESTED, Candidate, clear_part, sample_for_folds
+from dask_s3vm.methods.safe import LEAST_TESTED, Candidate, part_of_folds, sample_for_folds
 from dask_s3vm.methods.unseen import Mistakes, unseen_mistakes
 from dask_s3vm.parameters.facts import MethodFacts
 from dask_s3vm.parameters.shared import DEFAULT_LAM
@@ -40,6 +40,9 @@ from dask_s3vm.parameters.shared import DEFAULT_LAM
 BLEND_TOL = 1e-6
 BLEND_STEPS = 100
 
+#: Share of the predictions that may change without a look at folds: what could be lost.
+FREE_CHANGE = 0.03
+
 
 class Weighed(NamedTuple):
     """The solution of a binary problem, balanced, and the supervised SVM that is to be added to it.
@@ -47,12 +50,14 @@ class Weighed(NamedTuple):
     supervised : weights of that SVM; None if there is none to add.
     part : how much of it the rows ask for.
     modest : whether few rows of a rare class are to be predicted; see `methods.unseen`.
+    changed : share of the unlabeled rows that it would then predict otherwise than that SVM.
     """
 
     solution: Any
     supervised: np.ndarray | None = None
     part: float = 0.0
     modest: bool = False
+    changed: float = 0.0
 
 
 def weighed(
@@ -104,6 +109,11 @@ class SettledModel:
     _part_of_folds: float | None = None
 
     @property
+    def _is_guarded(self) -> bool:
+        """Whether folds of the labels decide if the model is kept; see `_safe`."""
+        return False
+
+    @property
     def _part_supervised(self) -> float | None:
         """Part of the supervised SVM in the model; None if the rows are to tell."""
         given = getattr(self, "supervised_part", 0.0)
@@ -150,7 +160,8 @@ class SettledModel:
             and task.rare_is_known
             and unseen().speaks_for_one_class(task.ratio_interval)
         )
-        return Weighed(solution, supervised, supervised_part(found, task.competes, unseen), modest)
+        part = supervised_part(found, task.competes, unseen)
+        return Weighed(solution, supervised, part, modest, found.changed(part))
 
     def _beside(
         self, rows: FitRows, task: BinaryTask, place: int
@@ -179,9 +190,10 @@ class SettledModel:
     def _part_by_folds(self, rows: FitRows, weighed: Sequence[Weighed], place: int) -> float:
         """Part of the supervised SVM in all binary problems.
 
-        It is 0 or 1 where folds of many labels clearly ask for that, and the mean of what the rows
-        ask for elsewhere: few labels say nothing so clearly. Fits on folds and in searches are not
-        asked: theirs would be folds of folds.
+        It is the mean of what the rows ask for, and 0 or 1 where folds of the labels ask for that
+        (`methods.safe.part_of_folds`). These are asked where labels are many, and, of two classes,
+        where many predictions would change. Fits on folds and in searches do not ask: theirs would
+        be folds of folds.
 
         Sets: decision_reason_, candidates_.
         Costs: 1 round, and two fits for each fold; see `sample_for_folds`.
@@ -191,8 +203,7 @@ class SettledModel:
         if part is not None:
             return part
         part = sum(one.part for one in weighed) / len(weighed)
-        few = int(rows.totals.counts.sum()) < LEAST_TESTED
-        if few or rows.is_trial or all(one.supervised is None for one in weighed):
+        if not self._asks_folds(rows, weighed):
             return part
         # these build on the classes of this module
         from dask_s3vm.estimators._l2svm import L2SVM
@@ -206,18 +217,28 @@ class SettledModel:
         sample = sample_for_folds(rows.engine, rows.totals)
         record = RecordPart(rows.record, f"part, model {place}")
         compared = compare_on_folds({name: alone}, rows, sample, record, supervised, once=True)
-        asked = clear_part(compared.candidates[1])
+        asked = part_of_folds(compared.candidates[1], compared.n_labeled)
         self._part_of_folds = part if asked is None else asked
         errors = [f"{100 * one.fold_error:.1f} %" for one in compared.candidates]
-        what = "No clear difference: the rows ask for" if asked is None else "A clear difference:"
+        what = {0.0: f"{name} alone", 1.0: "the supervised SVM alone"}.get(
+            self._part_of_folds, f"{100 * self._part_of_folds:.0f} % the supervised SVM"
+        )
         self._keep_decision(
             name,
             f"Of {compared.n_labeled} labeled rows, held out in turn, the supervised SVM has "
-            f"{errors[0]} wrong and {name} {errors[1]}. {what} {100 * self._part_of_folds:.0f} % "
-            "of the supervised SVM.",
+            f"{errors[0]} wrong and {name} {errors[1]}: the model is {what}.",
             compared.candidates,
         )
         return self._part_of_folds
+
+    def _asks_folds(self, rows: FitRows, weighed: Sequence[Weighed]) -> bool:
+        """Whether folds are asked for the part of the supervised SVM."""
+        if rows.is_trial or self._is_guarded or all(one.supervised is None for one in weighed):
+            return False
+        counts = rows.totals.counts
+        if int(counts.sum()) >= LEAST_TESTED:
+            return True
+        return len(weighed) == 1 and int(counts.min()) > 1 and weighed[0].changed > FREE_CHANGE
 
     def _keep_decision(self, decision: str, reason: str, compared: list[Candidate]) -> None:
         """Sets: decision_, decision_reason_, candidates_."""
@@ -236,12 +257,13 @@ class SettledModel:
         the supervised SVM of a rare class predicts it seldom, and its largest output may be right.
         """
         found = []
-        for task, (solution, supervised, _, modest) in zip(tasks, weighed, strict=True):
-            if supervised is not None:
-                w = part * supervised + (1.0 - part) * solution.w
+        for task, one in zip(tasks, weighed, strict=True):
+            solution = one.solution
+            if one.supervised is not None:
+                w = part * one.supervised + (1.0 - part) * solution.w
                 solution = replace(solution, w=w, supervised_part=part)
                 if not task.competes:
-                    solution = self._balanced(rows, replace(task, modest=modest), solution)
+                    solution = self._balanced(rows, replace(task, modest=one.modest), solution)
             found.append(solution)
         return found
 

@@ -222,11 +222,15 @@ def choose(candidates: Sequence[Candidate]) -> int:
     return best if gains[best] >= LEAST_GAIN else 0
 
 
-def clear_part(candidate: Candidate) -> float | None:
-    """Part of the supervised model beside a candidate: 0 or 1 if the rows held out say so clearly.
+def part_of_folds(candidate: Candidate, n_labeled: int) -> float | None:
+    """Part of the supervised model beside a candidate that folds ask for; None if that is open.
 
-    Whole rows count here: margins of methods that differ in their losses do not compare.
+    0 or 1 where one of both is clearly better. Whole rows count here: margins of methods that
+    differ in their losses do not compare. Few labels are seldom clear, and a candidate that has
+    nothing to show for itself may be far off: its gain must not be clearly below that of `choose`.
     """
     if candidate.p_value <= CLEAR:
         return 0.0
-    return 1.0 if _sign_test(candidate.broken, candidate.fixed) <= CLEAR else None
+    is_worse = _sign_test(candidate.broken, candidate.fixed) <= CLEAR
+    shows_nothing = n_labeled < LEAST_TESTED and candidate.gain < LEAST_GAIN - OPEN
+    return 1.0 if is_worse or shows_nothing else None
