@@ -226,11 +226,11 @@ def part_of_folds(candidate: Candidate, n_labeled: int) -> float | None:
     """Part of the supervised model beside a candidate that folds ask for; None if that is open.
 
     0 or 1 where one of both is clearly better. Whole rows count here: margins of methods that
-    differ in their losses do not compare. Few labels are seldom clear, and a candidate that has
-    nothing to show for itself may be far off: its gain must not be clearly below that of `choose`.
+    differ in their losses do not compare. Few labels are seldom clear, and a candidate may be far
+    off: there 1 also where it loses as much as `choose` would have it gain.
     """
     if candidate.p_value <= CLEAR:
         return 0.0
     is_worse = _sign_test(candidate.broken, candidate.fixed) <= CLEAR
-    shows_nothing = n_labeled < LEAST_TESTED and candidate.gain < LEAST_GAIN - OPEN
-    return 1.0 if is_worse or shows_nothing else None
+    loses = n_labeled < LEAST_TESTED and candidate.gain <= -LEAST_GAIN
+    return 1.0 if is_worse or loses else None

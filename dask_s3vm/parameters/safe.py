@@ -58,7 +58,7 @@ class BlendParameters:
         "within the interval of the ratio. With 300 labels or more, or if more than 3 % of the "
         "predictions for two classes would change, the method itself is cross-validated, as `safe` "
         "does it, not in fits of a search: where one of both models is clearly better it is used "
-        "alone, and with fewer labels the supervised SVM is, unless the method gains. "
+        "alone, and with fewer labels the supervised SVM is, too, if the method loses a row. "
         'With balance="paper" None is 0.',
         [SHARE, None],
         default=None,

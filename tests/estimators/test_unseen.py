@@ -185,15 +185,15 @@ def test_many_labels_speak_against_a_method(name):
     np.testing.assert_allclose(model.coef_, L2SVM().fit(X, few).coef_, rtol=1e-2, atol=1e-4)
 
 
-def test_few_labels_have_to_show_a_gain_where_many_predictions_change(monkeypatch):
-    rng = np.random.default_rng(0)
+def test_few_labels_may_not_be_lost_where_many_predictions_change(monkeypatch):
+    rng = np.random.default_rng(1)
     X = rng.normal(size=(300, 100))
     X[:, 0] += 8.0 * (np.arange(300) % 2)  # an empty place, and classes across it
     y = (X[:, 1] + X[:, 2] > 0).astype(int)
     few = np.where(np.arange(300) < 30, y, -1)
     model = QNS3VM(positive_ratio=0.5).fit(X, few)
     assert model.supervised_part_ == 1.0
-    assert model.candidates_[1]["gain"] < 0.5
+    assert model.candidates_[1]["gain"] <= -1.0
     monkeypatch.setattr(_settled, "FREE_CHANGE", 1.0)
     model = QNS3VM(positive_ratio=0.5).fit(X, few)
     assert model.supervised_part_ < 1.0
