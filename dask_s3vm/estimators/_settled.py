@@ -43,6 +43,9 @@ BLEND_STEPS = 100
 #: Share of the predictions that may change without a look at folds: what could be lost.
 FREE_CHANGE = 0.03
 
+#: Labels below which folds tell nothing.
+LEAST_ASKED = 20
+
 
 class Weighed(NamedTuple):
     """The solution of a binary problem, balanced, and the supervised SVM that is to be added to it.
@@ -210,13 +213,14 @@ class SettledModel:
         from dask_s3vm.estimators._trials import compare_on_folds
 
         name, weight = self.facts.name, getattr(self, "class_weight", None)
-        alone = clone(self).set_params(supervised_part=0.0)
         supervised = L2SVM(
             self._supervised_lam, fit_intercept=self._supervised_bias, class_weight=weight
         )
         sample = sample_for_folds(rows.engine, rows.totals)
         record = RecordPart(rows.record, f"part, model {place}")
-        compared = compare_on_folds({name: alone}, rows, sample, record, supervised, once=True)
+        compared = compare_on_folds(
+            {name: self._alone()}, rows, sample, record, supervised, once=True
+        )
         asked = part_of_folds(compared.candidates[1], compared.n_labeled)
         self._part_of_folds = part if asked is None else asked
         errors = [f"{100 * one.fold_error:.1f} %" for one in compared.candidates]
@@ -236,9 +240,15 @@ class SettledModel:
         if rows.is_trial or self._is_guarded or all(one.supervised is None for one in weighed):
             return False
         counts = rows.totals.counts
-        if int(counts.sum()) >= LEAST_TESTED:
-            return True
-        return len(weighed) == 1 and int(counts.min()) > 1 and weighed[0].changed > FREE_CHANGE
+        n_labeled = int(counts.sum())
+        if len(weighed) > 1 or n_labeled >= LEAST_TESTED:
+            return n_labeled >= LEAST_TESTED
+        is_told = n_labeled >= LEAST_ASKED and int(counts.min()) > 1
+        return is_told and weighed[0].changed > FREE_CHANGE
+
+    def _alone(self) -> Any:
+        """The method without the supervised SVM, to be trained on folds."""
+        return clone(self).set_params(supervised_part=0.0)
 
     def _keep_decision(self, decision: str, reason: str, compared: list[Candidate]) -> None:
         """Sets: decision_, decision_reason_, candidates_."""
