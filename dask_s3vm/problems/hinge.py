@@ -35,13 +35,14 @@ from typing import Any
 import numpy as np
 
 from dask_s3vm.engine.blocks import copy_rows, row_lengths
+from dask_s3vm.engine.local import LocalEngine
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels import passes
+from dask_s3vm.kernels import cg, passes
 from dask_s3vm.kernels.rows import CSR, Rows
 from dask_s3vm.numerics.linalg import add_multiple
-from dask_s3vm.solvers.problem import Point
+from dask_s3vm.solvers.problem import Point, Steps
 
 
 class QuadraticProblem:
@@ -92,6 +93,22 @@ class QuadraticProblem:
         """
         product, curvature = self.engine.sum(gram, p, self._bias, point.slot)
         return product, curvature + self.lam * add_multiple(product, p, self.lam)
+
+    def cg_steps(self, point: Point) -> Steps | None:
+        """Several steps with H in one compiled loop, where one shard of this process has all rows.
+
+        Costs: rounds and passes as one `hessian_product` for each step.
+        """
+        engine = self.engine
+        if not isinstance(engine, LocalEngine) or engine.layout.n_shards > 1:
+            return None
+
+        def steps(*state: Any) -> tuple[int, float, float, bool]:
+            found = engine.sum(cg_steps, self._bias, point.slot, self.lam, *state)
+            engine.count_rounds(found[0] - 1)
+            return found
+
+        return steps
 
     def hessian_diagonal(self, point: Point) -> np.ndarray:
         """Diagonal of H.
@@ -205,6 +222,12 @@ def gram(shard: Shard, p: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]
     pair = shard.pair(p)
     curvature = passes.gram(rows, chosen, weight, pair, bias)
     return shard.take(pair), curvature
+
+
+@operation(reads=["slot{slot}"])
+def cg_steps(shard: Shard, bias: float, slot: int, lam: float, *state: Any) -> tuple[Any, ...]:
+    """`kernels.cg.cg_steps` on the only shard, whose caller has the vectors of `state`."""
+    return cg.cg_steps(*_rows_of_hessian(shard, slot), shard.pair(0.0), bias, lam, *state)
 
 
 @operation(reads=["slot{slot}"])

@@ -137,6 +137,9 @@ class ManifoldProblem(L2SVMProblem):
         bent = self._weight * self._roughness.product(p)
         return product + bent, curvature + dot(p, bent)
 
+    def cg_steps(self, point: Point) -> None:
+        """None: H has a term that rows do not have."""
+
     def hessian_diagonal(self, point: Point) -> np.ndarray:
         """Diagonal of H; see `QuadraticProblem.hessian_diagonal`."""
         return super().hessian_diagonal(point) + self._weight * self._roughness.diagonal

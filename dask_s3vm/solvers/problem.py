@@ -8,6 +8,7 @@ lam    weight of the regularizer; lam_u, r, T: see the methods that use them
 J      active rows: those with y_i o_i < 1
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +29,11 @@ class Point:
     slot: int
 
 
+#: Steps of conjugate gradients: (x, r, p, inverse, r.z, residual, tol, most) -> (number of steps,
+#: r.z, residual, whether p is 0); x, r and p are moved along. See `kernels.cg`.
+Steps = Callable[..., tuple[int, float, float, bool]]
+
+
 class NewtonProblem(Protocol):
     """A strictly convex, piecewise quadratic function of w.
 
@@ -42,6 +48,10 @@ class NewtonProblem(Protocol):
 
     def hessian_product(self, point: Point, p: np.ndarray) -> tuple[np.ndarray, float]:
         """H p and p.H p, with the generalized Hessian H at the point."""
+        ...
+
+    def cg_steps(self, point: Point) -> Steps | None:
+        """What makes several steps of conjugate gradients with H at once; None if nothing does."""
         ...
 
     def hessian_diagonal(self, point: Point) -> np.ndarray:

@@ -41,6 +41,9 @@ class PlainProblem:
         product = self._hessian(point.w) @ p
         return product, float(p @ product)
 
+    def cg_steps(self, point):
+        return None
+
     def hessian_diagonal(self, point):
         return np.diag(self._hessian(point.w)).copy()
 
