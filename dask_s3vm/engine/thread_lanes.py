@@ -11,6 +11,7 @@ import contextvars
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -53,21 +54,22 @@ class ThreadLane(LocalEngine):
 
     Parameters
     ----------
-    whole : has the rows, and counts the rounds of all lanes.
+    whole : has the rows, and counts the rounds of all lanes and their times.
     lock : held by who counts.
     """
 
     def __init__(self, whole: LocalEngine, lock: threading.Lock) -> None:
         shards = [replace(shard, state={}) for shard in whole.shared_rows().shards]
         super().__init__(shards, whole.layout, 1)
+        self.times = whole.times
         self._whole = whole
         self._lock = lock
 
     def count_rounds(self, n_rounds: int) -> None:
         """See `LocalEngine.count_rounds`."""
-        super().count_rounds(n_rounds)
         with self._lock:
             self._whole.count_rounds(n_rounds)
+            self.rounds = self._whole.rounds
 
 
 def run_in_threads(
@@ -83,20 +85,19 @@ def run_in_threads(
     lock = threading.Lock()
 
     def body() -> None:
-        lane = ThreadLane(engine, lock)
         try:
-            with _config.one_thread():
+            with _config.one_thread(), closing(ThreadLane(engine, lock)) as lane:
                 for number, work in waiting:
                     results[number] = work(lane)
         except BaseException as error:
             endings.put(error)
         else:
             endings.put(None)
-        finally:
-            lane.close()
 
-    threads = [LaneThread(body) for _ in range(n_threads)]
+    threads: list[LaneThread] = []
     try:
+        for _ in range(n_threads):
+            threads.append(LaneThread(body))
         for _ in threads:
             error = interrupts.take(endings)
             if error is not None:

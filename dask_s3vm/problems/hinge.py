@@ -41,8 +41,8 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import cg, passes
 from dask_s3vm.kernels.rows import CSR, Rows
-from dask_s3vm.numerics.linalg import add_multiple
-from dask_s3vm.solvers.problem import Point, Steps
+from dask_s3vm.numerics.linalg import add_multiple, dot
+from dask_s3vm.solvers.problem import Point, Slope, Steps
 
 
 class QuadraticProblem:
@@ -118,16 +118,19 @@ class QuadraticProblem:
         (total,) = self.engine.sum(diagonal, self._bias, point.slot)
         return total + self.lam
 
-    def slope(self, point: Point, trial: Point, step: float) -> tuple[float, float]:
-        """phi'(step) and phi''(step) of phi(step) = f(w + step (trial.w - w)).
+    def slope(self, point: Point, trial: Point) -> Slope:
+        """step -> phi'(step) and phi''(step) of phi(step) = f(w + step (trial.w - w)).
 
-        Costs: 1 round, no pass over the rows: outputs are linear in the step.
+        Costs: 1 round for each step, no pass over the rows: outputs are linear in the step.
         """
-        slope, curvature = self.engine.sum(type(self).slope_op, point.slot, trial.slot, step)
         move = trial.w - point.w
-        square = float(np.add.reduce(move * move))
-        inner = float(np.add.reduce(point.w * move))
-        return slope + self.lam * (inner + step * square), curvature + self.lam * square
+        square, inner = dot(move, move), dot(point.w, move)
+
+        def at(step: float) -> tuple[float, float]:
+            slope, curvature = self.engine.sum(type(self).slope_op, point.slot, trial.slot, step)
+            return slope + self.lam * (inner + step * square), curvature + self.lam * square
+
+        return at
 
 
 # The l2-SVM: operations on one shard ----------------------------------------------------------

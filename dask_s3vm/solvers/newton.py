@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dask_s3vm.numerics.linalg import dot, norm, step_along, update_direction
-from dask_s3vm.solvers.problem import NewtonProblem, Point, Steps
+from dask_s3vm.solvers.problem import NewtonProblem, Point, Slope, Steps
 
 #: A full step is kept as it is when the slope at its end is this small part of that at its start.
 FLAT = 0.1
@@ -197,8 +197,7 @@ def _newton_step(
     at_0, at_1 = dot(point.gradient, solve.x), dot(moved.gradient, solve.x)
     step, rounds = 1.0, 0
     if abs(at_1) > FLAT * abs(at_0) and at_0 < 0:
-        trial = moved
-        step, rounds = exact_step(lambda s: problem.slope(point, trial, s), at_0, at_1)
+        step, rounds = exact_step(problem.slope(point, moved), at_0, at_1)
         moved = problem.evaluate(point.w + step * solve.x, beside=point)
     report = NewtonStep(
         iteration,
@@ -295,10 +294,6 @@ def conjugate_gradients(
 
 
 # Exact line search on a piecewise quadratic ---------------------------------------------------
-
-
-#: step -> (phi'(step), phi''(step))
-Slope = Callable[[float], tuple[float, float]]
 
 
 def exact_step(

@@ -34,6 +34,10 @@ class Point:
 Steps = Callable[..., tuple[int, float, float, bool]]
 
 
+#: step -> (phi'(step), phi''(step)) of a function phi along a line.
+Slope = Callable[[float], tuple[float, float]]
+
+
 class NewtonProblem(Protocol):
     """A strictly convex, piecewise quadratic function of w.
 
@@ -58,6 +62,6 @@ class NewtonProblem(Protocol):
         """Diagonal of H."""
         ...
 
-    def slope(self, point: Point, trial: Point, step: float) -> tuple[float, float]:
+    def slope(self, point: Point, trial: Point) -> Slope:
         """First and second derivative of step -> f(w + step (trial.w - w))."""
         ...
