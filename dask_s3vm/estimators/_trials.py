@@ -5,12 +5,19 @@ Folds are trained in this process, on all labeled rows and a sample of the unlab
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
+from dask_s3vm import _config
 from dask_s3vm.engine.blocks import make_block
+from dask_s3vm.engine.lanes import run_together
+from dask_s3vm.engine.local import LocalEngine
+from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import hold_out
 from dask_s3vm.engine.sources import Columns, LocalSource
 from dask_s3vm.estimators._base import fit_path
@@ -20,6 +27,7 @@ from dask_s3vm.exceptions import quiet
 from dask_s3vm.features.landmarks import take_rows
 from dask_s3vm.methods.run import Record
 from dask_s3vm.methods.safe import (
+    N_FOLDS,
     Candidate,
     FoldTrials,
     Sample,
@@ -73,7 +81,8 @@ def compare_on_folds(
     """
     with Trial(list(models.values()), rows, sample, supervised) as trial:
         folds = assign_folds(trial.codes)[: 1 if once else None]
-        trials = record.run("folds", FoldTrials(folds, 1 + len(models), trial.margins))
+        method = FoldTrials(folds, 1 + len(models), trial.margins, trial.at_once)
+        trials = record.run("folds", method)
     costs = rows.costs[trial.codes] * sample.weights[sample.codes >= 0]
     return Compared(
         compare([SUPERVISED, *models], trials),
@@ -96,6 +105,8 @@ class Trial:
     Attributes
     ----------
     codes : class numbers of the labeled rows of the sample.
+    at_once : folds to train at the same time, each in a thread: where there are more threads than
+        folds, many classes can use them better.
     """
 
     def __init__(
@@ -106,6 +117,8 @@ class Trial:
         self._classes = rows.classes
         self._labeled = np.flatnonzero(sample.codes >= 0)
         self.codes = sample.codes[self._labeled].astype(np.int64)
+        threads = _config.local_threads()
+        self.at_once = 1 if len(rows.positives) >= threads > N_FOLDS else threads
         X = sample.matrix()
         exact = None if rows.exact_rows is None else take_rows(rows.exact_rows, sample.numbers)
         everything = np.arange(len(sample.codes))
@@ -120,15 +133,25 @@ class Trial:
         self._all.engine.close()
         self._few.engine.close()
 
-    def margins(self, out: np.ndarray) -> np.ndarray:
-        """Margins of the labeled rows `out` by models of the other rows, (candidates, held out)."""
+    def margins(self, outs: list[np.ndarray]) -> list[np.ndarray]:
+        """Margins of labeled rows by models of the other rows, (candidates, held out).
+
+        outs : masks of the labeled rows that are held out, one for each fold.
+        """
+        return run_together(self._all.engine, [partial(self._margins_of, out) for out in outs])
+
+    def _margins_of(self, out: np.ndarray, engine: Engine) -> np.ndarray:
+        """Margins of the labeled rows `out`; the engine has all rows."""
         held = np.flatnonzero(out)
         present = np.unique(self.codes[~out])
         if len(present) < 2:
             right = np.where(self.codes[held] == present[0], 1.0, -1.0)
             return np.broadcast_to(right, (1 + len(self._models), len(held)))
-        models = [self._fitted(self._alone, self._few, held)]
-        models += [self._fitted(one, self._all, self._labeled[held]) for one in self._models]
+        everything, labeled = replace(self._all, engine=engine), self._few.engine
+        assert isinstance(labeled, LocalEngine), "samples are in this process"
+        with closing(labeled.shared_rows().engine(_config.local_threads())) as few:
+            models = [self._fitted(self._alone, replace(self._few, engine=few), held)]
+        models += [self._fitted(one, everything, self._labeled[held]) for one in self._models]
         test = self._X[self._labeled[held]]
         return np.stack([_margins(one.decision_function(test), self.codes[held]) for one in models])
 
