@@ -179,17 +179,11 @@ def check_archive(file: Any) -> None:
         raise ValueError("is damaged: its checksum is not that of its content")
 
 
-def sum_range(
-    read: Callable[[int, int], Any],
-    low: int,
-    high: int,
-    start: int = 0,
-) -> int:
-    """Return the checksum of bytes `low` to `high`."""
-    found = start
+def sum_range(read: Callable[[int, int], Any], low: int, high: int, start: int = 0) -> int:
+    """Return the checksum of bytes `low` to `high`, after those that `start` is the sum of."""
     for at in range(low, high, STEP):
-        found = zlib.crc32(read(at, min(at + STEP, high)), found)
-    return found
+        start = zlib.crc32(read(at, min(at + STEP, high)), start)
+    return start
 
 
 # Values as JSON -----------------------------------------------------------------------------------
