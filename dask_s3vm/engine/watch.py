@@ -64,7 +64,7 @@ def in_loop(
             answer.put((None, error))
 
     # an abandoned coroutine is not cancelled: dask's own coroutines inside would log errors
-    client.loop.add_callback(run)
+    client.loop.asyncio_loop.call_soon_threadsafe(_start, run())
     try:
         result, error = interrupts.take(answer, patience)
     except queue.Empty:
@@ -75,6 +75,13 @@ def in_loop(
         finally:
             del error  # its traceback refers to this frame, and holds futures that must be released
     return result
+
+
+def _start(work: Coroutine[Any, Any, None]) -> None:
+    """Have the event loop, which this is called in, do something that nobody waits for."""
+    task = asyncio.ensure_future(work)
+    _background.add(task)
+    task.add_done_callback(_background.discard)
 
 
 def watched(
@@ -309,9 +316,7 @@ class Watch:
                 _config.scheduler_timeout(),
             )
         if nanny:  # it may still respond, and start another worker
-            task = asyncio.ensure_future(_restart(self._client, nanny))
-            _background.add(task)
-            task.add_done_callback(_background.discard)
+            _start(_restart(self._client, nanny))
 
 
 async def _restart(client: distributed.Client, nanny: str) -> None:
