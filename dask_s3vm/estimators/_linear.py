@@ -103,6 +103,11 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
     """A linear model with `classes_`; see `LinearClasses`."""
 
     classes_: np.ndarray = fitted("ndarray of shape (n_classes,)", "The classes, sorted.")
+    label_name_: str = fitted(
+        "str",
+        "Name of the column of X with the labels, where y was that name. Frames to be predicted "
+        "may have it.",
+    )
     n_iter_: int = fitted(
         "int", lambda cls: cls.facts.iteration_words() if hasattr(cls, "facts") else "Iterations."
     )

@@ -5,13 +5,19 @@ model of all rows must then predict a share of positives that the ratio allows.
 """
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from dask_s3vm import _config
 from dask_s3vm.engine.blocks import make_block
+from dask_s3vm.engine.lanes import run_together
+from dask_s3vm.engine.local import LocalEngine
+from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import hold_out
 from dask_s3vm.engine.sources import Columns, LocalSource
 from dask_s3vm.estimators._base import LinearS3VM, Seeds, fit_path
@@ -25,6 +31,7 @@ from dask_s3vm.methods.run import RecordPart
 from dask_s3vm.methods.safe import (
     LEAST_GAIN,
     LEAST_TESTED,
+    N_FOLDS,
     Candidate,
     FoldTrials,
     Sample,
@@ -102,7 +109,8 @@ class GuardedS3VM(LinearS3VM):
         self._looked_at(sample, rows)
         with Trial(list(variants.values()), rows, sample) as trial:
             folds = assign_folds(trial.codes)
-            trials = rows.record.run("folds", FoldTrials(folds, len(names), trial.margins))
+            method = FoldTrials(folds, len(names), trial.margins, trial.at_once)
+            trials = rows.record.run("folds", method)
         compared = compare(names, trials)
         best = choose(compared)
         reason = _reason(compared, best, len(trial.codes), trials.n_repeats)
@@ -153,7 +161,7 @@ class GuardedS3VM(LinearS3VM):
         with Trial([alone], rows, sample, supervised) as trial:
             folds = assign_folds(trial.codes)[:1]
             own = RecordPart(rows.record, f"part, model {place}")
-            trials = own.run("folds", FoldTrials(folds, 2, trial.margins))
+            trials = own.run("folds", FoldTrials(folds, 2, trial.margins, trial.at_once))
         name = self.facts.name
         compared = compare([SUPERVISED, name], trials)
         asked = clear_part(compared[1])
@@ -215,6 +223,8 @@ class Trial:
     Attributes
     ----------
     codes : class numbers of the labeled rows of the sample.
+    at_once : folds to train at the same time, each in a thread: where there are more threads than
+        folds, many classes can use them better.
     """
 
     def __init__(
@@ -225,6 +235,8 @@ class Trial:
         self._classes = rows.classes
         self._labeled = np.flatnonzero(sample.codes >= 0)
         self.codes = sample.codes[self._labeled].astype(np.int64)
+        threads = _config.local_threads()
+        self.at_once = 1 if len(rows.positives) >= threads > N_FOLDS else threads
         X = sample.matrix()
         exact = None if rows.exact_rows is None else take_rows(rows.exact_rows, sample.numbers)
         everything = np.arange(len(sample.codes))
@@ -239,15 +251,25 @@ class Trial:
         self._all.engine.close()
         self._few.engine.close()
 
-    def margins(self, out: np.ndarray) -> np.ndarray:
-        """Margins of the labeled rows `out` by models of the other rows, (candidates, held out)."""
+    def margins(self, outs: list[np.ndarray]) -> list[np.ndarray]:
+        """Margins of labeled rows by models of the other rows, (candidates, held out).
+
+        outs : masks of the labeled rows that are held out, one for each fold.
+        """
+        return run_together(self._all.engine, [partial(self._margins_of, out) for out in outs])
+
+    def _margins_of(self, out: np.ndarray, engine: Engine) -> np.ndarray:
+        """Margins of the labeled rows `out`; the engine has all rows."""
         held = np.flatnonzero(out)
         present = np.unique(self.codes[~out])
         if len(present) < 2:
             right = np.where(self.codes[held] == present[0], 1.0, -1.0)
             return np.broadcast_to(right, (1 + len(self._models), len(held)))
-        models = [self._fitted(self._alone, self._few, held)]
-        models += [self._fitted(one, self._all, self._labeled[held]) for one in self._models]
+        everything, labeled = replace(self._all, engine=engine), self._few.engine
+        assert isinstance(labeled, LocalEngine), "samples are in this process"
+        with closing(labeled.shared_rows().engine(_config.local_threads())) as few:
+            models = [self._fitted(self._alone, replace(self._few, engine=few), held)]
+        models += [self._fitted(one, everything, self._labeled[held]) for one in self._models]
         test = self._X[self._labeled[held]]
         return np.stack([_margins(one.decision_function(test), self.codes[held]) for one in models])
 

@@ -105,21 +105,26 @@ def test_the_better_candidate_is_kept_and_the_first_of_equals():
     assert choose([candidate(gain) for gain in (0.0, 2.0, 4.0, 4.0)]) == 2
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 5])
 @pytest.mark.parametrize("gain", [-1, 0, 1, 2])
-def test_folds_are_drawn_again_while_the_gain_is_open(gain):
+def test_folds_are_drawn_again_while_the_gain_is_open(gain, at_once):
     """One fold of each repeat has rows that only one of the models puts right."""
     codes = np.arange(40) % 2
     folds = assign_folds(codes)
     done = []
 
-    def margins_of(out):
-        margins = np.ones((2, np.count_nonzero(out)))
-        if len(done) % N_FOLDS == 0:
-            margins[0 if gain > 0 else 1, : abs(gain)] = -1.0
-        done.append(out)
-        return margins
+    def margins_of(outs):
+        assert 1 <= len(outs) <= at_once
+        found = []
+        for out in outs:
+            margins = np.ones((2, np.count_nonzero(out)))
+            if len(done) % N_FOLDS == 0:
+                margins[0 if gain > 0 else 1, : abs(gain)] = -1.0
+            done.append(out)
+            found.append(margins)
+        return found
 
-    method = FoldTrials(folds, 2, margins_of)
+    method = FoldTrials(folds, 2, margins_of, at_once)
     state = method.start()
     while not state.done:
         state = method.advance(state)
