@@ -11,7 +11,7 @@ its products take no round.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -96,14 +96,24 @@ class Roughness:
         return np.append(found, 0.0)
 
 
+class Smoothness(NamedTuple):
+    """The term above: its weight lam_m, and M."""
+
+    weight: float
+    roughness: Roughness
+
+    def product(self, p: np.ndarray) -> np.ndarray:
+        """lam_m M p."""
+        return self.weight * self.roughness.product(p)
+
+
 class ManifoldProblem(L2SVMProblem):
     """The l2-SVM with the term above.
 
     Parameters
     ----------
     engine, lam, positive, costs, bias : see `L2SVMProblem`.
-    lam_manifold : weight of the term.
-    roughness : M.
+    smoothness : the term.
 
     Costs: those of the l2-SVM; at the client a product with M for each of them.
     """
@@ -115,18 +125,16 @@ class ManifoldProblem(L2SVMProblem):
         positive: int,
         costs: np.ndarray,
         bias: bool,
-        lam_manifold: float,
-        roughness: Roughness,
+        smoothness: Smoothness,
     ) -> None:
         super().__init__(engine, lam, positive, costs, bias)
-        self._weight = lam_manifold
-        self._roughness = roughness
+        self._smoothness = smoothness
         self._line: tuple[Point, Point, float, float] | None = None
 
     def evaluate(self, w: np.ndarray, beside: Point | None = None) -> Point:
         """Value, gradient and active rows at w; see `QuadraticProblem.evaluate`."""
         point = super().evaluate(w, beside)
-        bent = self._weight * self._roughness.product(w)
+        bent = self._smoothness.product(w)
         return replace(
             point, value=point.value + 0.5 * dot(w, bent), gradient=point.gradient + bent
         )
@@ -134,19 +142,20 @@ class ManifoldProblem(L2SVMProblem):
     def hessian_product(self, point: Point, p: np.ndarray) -> tuple[np.ndarray, float]:
         """H p and p.H p; see `QuadraticProblem.hessian_product`."""
         product, curvature = super().hessian_product(point, p)
-        bent = self._weight * self._roughness.product(p)
+        bent = self._smoothness.product(p)
         return product + bent, curvature + dot(p, bent)
 
     def hessian_diagonal(self, point: Point) -> np.ndarray:
         """Diagonal of H; see `QuadraticProblem.hessian_diagonal`."""
-        return super().hessian_diagonal(point) + self._weight * self._roughness.diagonal
+        weight, roughness = self._smoothness
+        return super().hessian_diagonal(point) + weight * roughness.diagonal
 
     def slope(self, point: Point, trial: Point, step: float) -> tuple[float, float]:
         """phi'(step) and phi''(step); see `QuadraticProblem.slope`."""
         slope, curvature = super().slope(point, trial, step)
         if self._line is None or self._line[0] is not point or self._line[1] is not trial:
             move = trial.w - point.w
-            bent = self._weight * self._roughness.product(move)
+            bent = self._smoothness.product(move)
             self._line = point, trial, dot(point.w, bent), dot(move, bent)
         _, _, inner, square = self._line
         return slope + inner + step * square, curvature + square
