@@ -119,7 +119,14 @@ def open_rows(X: Any, y: Any = None) -> Opened:
         return Opened(as_rows(X), y, text_names(X), label=label)
     from dask_s3vm.features.table_encoder import TableEncoder
 
-    encoder = TableEncoder().fit(X)
+    try:
+        encoder = TableEncoder().fit(X)
+    except ValueError as error:
+        error.add_note(
+            "A DataFrame is encoded by a TableEncoder with its defaults. For other options put one "
+            "before the model: make_pipeline(TableEncoder(missing='median'), S3VM())"
+        )
+        raise
     return Opened(encoder.transform(X), y, encoder=encoder, label=label)
 
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.containers import as_block
+from dask_s3vm.exceptions import warn
 from dask_s3vm.features.table_columns import (
     CellError,
     MixedColumnError,
@@ -34,6 +35,9 @@ from dask_s3vm.frames import is_lazy_frame, lazy_parts
 from dask_s3vm.interrupts import interruptible
 
 __all__ = ["TableEncoder", "UnknownCategoryWarning", "warn_of_unknown"]
+
+#: With so many words, most of which occur once, a column is an id or a text, and is warned of.
+MANY_WORDS = 200
 
 
 class TableEncoder(TransformerMixin, TableParameters):
@@ -185,7 +189,7 @@ class TableEncoder(TransformerMixin, TableParameters):
         self.indicator_ &= self.missing_indicator
         for i, (name, found) in enumerate(zip(names, facts, strict=True)):
             if self.kinds_[i] == "category":
-                self.categories_.append(self._categories(name, found.words))
+                self.categories_.append(self._categories(name, found))
                 continue
             self.categories_.append(None)
             if self.kinds_[i] in ("number", "date"):
@@ -202,7 +206,8 @@ class TableEncoder(TransformerMixin, TableParameters):
             return found.moments.mean
         return median_of(found.ranks) if self.missing == "median" else offset
 
-    def _categories(self, name: str, words: tuple[str, ...] | None) -> tuple[str, ...]:
+    def _categories(self, name: str, found: Facts) -> tuple[str, ...]:
+        words = found.words
         if words is None or len(words) > self.max_categories:
             raise ValueError(
                 f"column {name!r} has more than {self.max_categories} categories "
@@ -210,6 +215,13 @@ class TableEncoder(TransformerMixin, TableParameters):
             )
         if name not in self.named_categorical:
             refuse_mixed(name, words)
+            if found.n_words >= MANY_WORDS and len(words) > found.n_words / 2:
+                warn(
+                    f"column {name!r} has {len(words)} categories in {found.n_words} rows, such as "
+                    f"{min(words)!r}: little can be learned from categories that do not repeat; "
+                    "drop it, or name it in text= if it is text, in categorical= if it is meant",
+                    UserWarning,
+                )
         return tuple(sorted(words))
 
     def _facts_of_part(self, part: Any, names: list[str], number: int) -> list[Facts]:

@@ -61,6 +61,8 @@ class Facts:
         The first row without a value.
     ranks : list of (count, order statistics)
         For the median: one entry for each piece of the table.
+    n_words : int
+        Number of rows with a word, of a column of categories.
     """
 
     kind: str | None = None
@@ -68,6 +70,7 @@ class Facts:
     words: tuple[str, ...] | None = ()
     gap: int | None = None
     ranks: tuple[tuple[int, np.ndarray], ...] = ()
+    n_words: int = 0
 
 
 def facts_of(
@@ -118,7 +121,8 @@ def facts_of(
         used = np.unique(indices[indices >= 0])
         words = [words[code] for code in used.tolist()]
     held = {word for word in words if word is not None}
-    return Facts(kind, words=tuple(held) if len(held) <= most else None, gap=_first(missing))
+    kept = tuple(held) if len(held) <= most else None
+    return Facts(kind, words=kept, gap=_first(missing), n_words=int((~missing).sum()))
 
 
 def agreed(parts: Sequence[Facts]) -> Facts:
@@ -133,6 +137,7 @@ def agreed(parts: Sequence[Facts]) -> Facts:
         words=None if words is None else tuple(sorted(words)),
         gap=next((part.gap for part in parts if part.gap is not None), None),
         ranks=tuple(rank for part in parts for rank in part.ranks),
+        n_words=sum(part.n_words for part in parts),
     )
 
 

@@ -290,3 +290,11 @@ def test_labels_in_another_order_than_the_rows_are_refused():
     wanted = L2SVM().fit(PANDAS, Y).coef_
     assert (L2SVM().fit(PANDAS, labels).coef_ == wanted).all()
     assert (L2SVM().fit(PANDAS, labels.reset_index(drop=True)).coef_ == wanted).all()
+
+
+def test_an_error_of_the_encoder_says_how_to_choose_its_options():
+    frame = PANDAS.assign(country="de")
+    frame.iloc[7, 0] = None
+    with pytest.raises(ValueError, match="missing") as found:
+        L2SVM().fit(frame, Y)
+    assert "TableEncoder(missing='median')" in found.value.__notes__[0]

@@ -185,3 +185,16 @@ def test_errors_of_frames_name_the_row(lazy):
     encoder = TableEncoder().fit(as_given(numbers))
     with pytest.raises(ValueError, match=rf"column 'a', {place}: the value is missing"):
         dask.compute(encoder.transform(as_given(gap)), scheduler="sync")
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_columns_whose_words_do_not_repeat_are_warned_of(lazy):
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame({"id": [f"u{i}" for i in range(300)], "c": ["a", "b", "c"] * 100})
+    given = dd.from_pandas(frame, npartitions=4) if lazy else frame
+    with pytest.warns(UserWarning, match="column 'id' has 300 categories in 300 rows"):
+        TableEncoder().fit(given)
+    for named in ({"categorical": ["id"]}, {"text": ["id"]}):
+        TableEncoder(**named).fit(given)
+    TableEncoder().fit(frame[:100])
