@@ -259,6 +259,10 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
         )
         return rows.record.once("lam", ChosenLam, choose).lam
 
+    def _alone(self) -> Any:
+        # a lam for each fold would cost a decomposition as large as that of the search
+        return super()._alone().set_params(lam=self.lam_)
+
     def _window(self, task: BinaryTask) -> Window:
         """Numbers of positive labels that a search may have."""
         if self.balance_tol is None and self.balance == "predictions":

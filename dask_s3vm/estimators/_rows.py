@@ -128,12 +128,12 @@ def take_in(
     X: Any,
     y: Any,
     sample_weight: Any,
-    find_map: Callable[[Any], KernelMap | None],
+    find_map: Callable[[Any, Any], KernelMap | None],
 ) -> tuple[Source, KernelMap | None]:
     """Check training data of any type and take it in; sets `n_features_in_`.
 
-    `find_map` makes a kernel map of checked rows, or None; if there is one, what is taken in are
-    the features of the rows.
+    `find_map` makes a kernel map of checked rows and labels, or None; if there is one, what is
+    taken in are the features of the rows.
     """
     if y is None and get_tags(estimator).target_tags.required:
         raise ValueError(
@@ -151,10 +151,10 @@ def take_in(
             X = validate_data(estimator, X, **_CHECKS, ensure_all_finite=False)
         else:
             X = validate_data(estimator, checkable(X), **_CHECKS)
-        kernel_map = find_map(X)
+        kernel_map = find_map(X, y)
         features = None if kernel_map is None else FeatureBlocks(kernel_map, X.dtype)
         return ingest(X, y, sample_weight, features), kernel_map
-    kernel_map = find_map(X)
+    kernel_map = find_map(X, y)
     if kernel_map is None:
         source = ingest(X, y, sample_weight)
         estimator.n_features_in_ = source.summary.n_features

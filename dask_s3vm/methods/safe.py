@@ -231,11 +231,15 @@ def choose(candidates: Sequence[Candidate]) -> int:
     return best if gains[best] >= LEAST_GAIN else 0
 
 
-def clear_part(candidate: Candidate) -> float | None:
-    """Part of the supervised model beside a candidate: 0 or 1 if the rows held out say so clearly.
+def part_of_folds(candidate: Candidate, n_labeled: int) -> float | None:
+    """Part of the supervised model beside a candidate that folds ask for; None if that is open.
 
-    Whole rows count here: margins of methods that differ in their losses do not compare.
+    0 or 1 where one of both is clearly better. Whole rows count here: margins of methods that
+    differ in their losses do not compare. Few labels are seldom clear, and a candidate may be far
+    off: there 1 also where it loses as much as `choose` would have it gain.
     """
     if candidate.p_value <= CLEAR:
         return 0.0
-    return 1.0 if _sign_test(candidate.broken, candidate.fixed) <= CLEAR else None
+    is_worse = _sign_test(candidate.broken, candidate.fixed) <= CLEAR
+    loses = n_labeled < LEAST_TESTED and candidate.gain <= -LEAST_GAIN
+    return 1.0 if is_worse or loses else None

@@ -1,5 +1,7 @@
 """The parts of the guard: folds, paired counts, the decision."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -7,6 +9,7 @@ from scipy.stats import binomtest
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.methods.safe import (
     LEAST_GAIN,
+    LEAST_TESTED,
     N_FOLDS,
     OPEN,
     WIDTH,
@@ -15,8 +18,8 @@ from dask_s3vm.methods.safe import (
     Trials,
     assign_folds,
     choose,
-    clear_part,
     compare,
+    part_of_folds,
 )
 from dask_s3vm.problems.sample import draw_sample
 
@@ -76,7 +79,17 @@ def test_what_rows_say_clearly(fixed, broken, wanted):
     other = [[0] * fixed + [1] * broken + [0] * (20 - fixed - broken)]
     found = compare(["supervised", "other"], trials(first, other))[1]
     assert (found.fixed, found.broken) == (fixed, broken)
-    assert clear_part(found) == wanted
+    assert part_of_folds(found, LEAST_TESTED) == wanted
+
+
+@pytest.mark.parametrize(
+    ("gain", "n_labeled", "wanted"),
+    [(-1.0, 100, 1.0), (-0.9, 100, None), (-3.0, 300, None), (-1.0, 299, 1.0)],
+)
+def test_few_labels_may_not_be_lost(gain, n_labeled, wanted):
+    found = Candidate("other", 0.1, gain, 2.0, 2.0, p_value=0.7)
+    assert part_of_folds(found, n_labeled) == wanted
+    assert part_of_folds(replace(found, p_value=0.01), n_labeled) == 0.0
 
 
 def test_a_gain_is_counted_by_margins_in_units_of_each_model():
