@@ -63,8 +63,9 @@ def run_together(engine: Engine, works: Sequence[Work[R]]) -> list[R]:
     if most > 1 and isinstance(engine, LocalEngine):
         row_bytes = sum(map(bytes_of_rows, engine.shared_rows().shards))
         width = min(most, engine.n_threads, _lanes_in_memory(engine.layout, row_bytes))
+        all_busy = width >= min(engine.n_threads, engine.layout.n_shards)  # as in a round
         # a file would be read by each thread
-        if width > 1 and row_bytes >= KERNEL_BYTES and not engine.layout.mapped:
+        if width > 1 and all_busy and row_bytes >= KERNEL_BYTES and not engine.layout.mapped:
             return run_in_threads(engine, works, width)
     elif most > 1 and not isinstance(engine, Lane):
         row_bytes = sum(engine.each(bytes_of_rows))

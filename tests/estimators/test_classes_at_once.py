@@ -177,7 +177,7 @@ def test_folds_in_threads(make_rows, safe, monkeypatch):
         found.append((found_by(model), model.decision_reason_, model.candidates_))
     assert found[0] == found[1] == found[2]
     assert len(found[0][2]) == 2
-    assert widths == [2, 2, 3, 2]  # five folds by two and by three
+    assert widths == [2, 2, 3]  # of five folds: what is left over has all threads
 
 
 def test_an_error_of_one_class_is_the_error_of_the_fit(rows, on_cluster):
