@@ -139,8 +139,11 @@ async def called_all(
         done, pending = await asyncio.wait(
             pending, timeout=pause, return_when=asyncio.FIRST_EXCEPTION
         )
-        for task in done:
-            task.result()
+        if any(task.exception() for task in done):
+            for task in order:  # others may fail, too: asyncio would log what nobody asks for
+                task.add_done_callback(_forget)
+            for task in done:
+                task.result()
         # a call to a dead worker may try to connect for a long time
         gone = {tasks[task].address for task in pending if tasks[task].lost()}
         if pending and pause >= tick():
