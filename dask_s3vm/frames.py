@@ -87,6 +87,24 @@ def take_label(X: Any, name: str) -> tuple[Any, Any]:
     return X[rest], X[name]
 
 
+def check_index(X: Any, y: Any) -> None:
+    """Refuse labels in another order than the rows, by the index of both.
+
+    Rows and labels belong together by their place, as in scikit-learn, so that an index with other
+    values says nothing.
+    """
+    if not is_pandas_frame(X) or not hasattr(y, "index") or len(y) != len(X):
+        return
+    rows, labels = X.index, y.index
+    if rows.equals(labels) or not rows.is_unique or not hasattr(labels, "get_indexer"):
+        return
+    if labels.is_unique and (rows.get_indexer(labels) >= 0).all():
+        raise ValueError(
+            "y has the index of X in another order, but labels belong to rows by their place; "
+            "wanted y.loc[X.index]"
+        )
+
+
 def in_order(X: Any, wanted: np.ndarray | None, who: str) -> Any:
     """Return a frame with its columns in the order of training; others are refused by name.
 
@@ -129,6 +147,9 @@ def rows_for(model: Any, X: Any) -> Any:
     """Rows of X for a fitted model: columns of a frame in order, or encoded as in training."""
     if not is_frame(X):
         return X
+    label = getattr(model, "label_name_", None)
+    if label is not None and label in names_of(X):
+        X, _ = take_label(X, label)
     encoder = getattr(model, "encoder_", None)
     if encoder is not None:
         return encoder.transform(X)

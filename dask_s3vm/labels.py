@@ -129,8 +129,9 @@ def find_classes(tally: Tally | None, unlabeled: Any, supervised: bool = False) 
         if supervised:
             return values
         raise ValueError(
-            "y has the values -1 and +1, and -1 is the mark of unlabeled rows, which leaves one "
-            "class; use the classes 0 and 1, or another mark, for example unlabeled=0"
+            "y has only one class, 1: its other value, -1, is the mark of rows without a label; "
+            "wanted at least two classes. If -1 is a class, use the classes 0 and 1, or another "
+            "mark, for example unlabeled=0"
         )
     raise ValueError(f"y has only one class, {classes.tolist()[0]!r}; wanted at least two classes")
 

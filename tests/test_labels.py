@@ -124,7 +124,7 @@ def test_both_readings_work_when_they_are_named():
         (np.array(["-1", "1", "2"]), "auto", 'strings "-1" and other numbers'),
         (np.array([np.nan, np.nan, np.nan]), "auto", "no labeled row: every entry is nan"),
         (np.array(["", "", ""]), "auto", "no labeled row: every entry is ''"),
-        (np.array([-1, 1, 1]), "auto", "-1 is the mark of unlabeled rows"),
+        (np.array([-1, 1, 1]), "auto", "-1, is the mark of rows without"),
     ],
 )
 def test_what_cannot_be_told_is_refused(y, unlabeled, message):

@@ -1,7 +1,6 @@
 """Measurements of one-vs-rest problems that are solved at once.
 
-In turn, the same problems are solved one after the other; in threads that is the only way. Ratios
-are of one run.
+In turn, the same problems are solved one after the other. Ratios are of one run.
 """
 
 import time

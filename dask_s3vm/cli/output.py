@@ -87,12 +87,21 @@ def work_of(estimator: Any) -> dict[str, Any]:
 
 
 #: Fitted attributes that say what a fit made of the labels.
-_ANSWERS = ("n_labeled_", "positive_ratio_", "positive_ratio_interval_", "decision_")
+_ANSWERS = (
+    "classes_", "n_labeled_", "positive_ratio_", "positive_ratio_interval_", "supervised_part_",
+    "decision_",
+)  # fmt: skip
 
 
 def answers_of(estimator: Any) -> dict[str, Any]:
     """Return what a fit made of the labels: the ratio of the classes, and which model was kept."""
-    found = {name: getattr(estimator, name) for name in _ANSWERS if hasattr(estimator, name)}
+    found: dict[str, Any] = {}
+    for name in _ANSWERS:
+        if not hasattr(estimator, name):
+            continue
+        if name == "positive_ratio_" and len(estimator.classes_) == 2:
+            found["positive_class"] = estimator.classes_[1]
+        found[name] = getattr(estimator, name)
     if getattr(estimator, "candidates_", None):
         found["decision_reason"] = estimator.decision_reason_
     return {name.removesuffix("_"): value for name, value in found.items()}

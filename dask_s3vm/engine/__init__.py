@@ -23,7 +23,7 @@ From the user's arrays to shards in this process:
 - `sources`: rows in this process, ready to be placed
 - `estimate`, `memory`: the memory that a fit needs, and what a process may use
 - `local`: the engine of one process and its threads
-- `lanes`: several solves at once on the same rows
+- `lanes`: several solves at once on the same rows; `thread_lanes`: in the threads of one process
 - `computing`: the current dask client, lazy values, pools of work, retries
 
 On a cluster; these modules import `distributed`, and only work on a cluster imports them:

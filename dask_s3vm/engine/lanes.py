@@ -6,8 +6,8 @@ one round of the cluster, which runs them one after the other on every shard. Ea
 state of its own, under names of its own. So a solve has the bits that it has alone, and recovery
 works as it does without lanes.
 
-In one process solves run one after the other, each with all threads. Threads with solves of their
-own were tried: 20 classes of text took 1.6 to 2.2 times as long on two busy cores.
+In one process there is no latency to share. There every thread has solves of its own, see
+`thread_lanes`, if passes over the rows take most of their time.
 
 A pass that reads each row once for all lanes was tried for the Gram product over text, with 8 and
 16 vectors side by side. Where all rows were active in all lanes it took 0.6 to 1.4 times as long as
@@ -15,9 +15,7 @@ a pass for each, depending on how it was compiled, and where a fifth of them wer
 more: lanes have few active rows in common.
 """
 
-import contextvars
 import queue
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +27,7 @@ from dask_s3vm.engine.operations import ALWAYS, Operation, Uses, operation, uses
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import Engine, RoundTimes
 from dask_s3vm.engine.shard import Shard, drop_state
+from dask_s3vm.engine.thread_lanes import LaneThread, Stopped, run_in_threads
 from dask_s3vm.engine.tree import Parts
 from dask_s3vm.kernels.rows import CSR
 
@@ -36,6 +35,10 @@ R = TypeVar("R")
 
 #: What one of several solves does with an engine.
 Work = Callable[[Engine], R]
+
+#: Every method runs mostly in kernels on rows of so many bytes. Two threads take 0.55 of the time
+#: of one on 9 MB of text (TSVM, QN) and 0.8-0.9 on 0.9 MB, but up to 1.25 on 0.8 MB of pixels.
+KERNEL_BYTES = 1 << 20
 
 #: Bytes of row state of all lanes, or as many as the rows have if these are more.
 LANE_BYTES = 512 << 20
@@ -50,18 +53,6 @@ COPIED = 0.25
 VECTORS = 12
 
 
-class Stopped(KeyboardInterrupt):
-    """Raised in a solve whose work is no longer needed: another one has failed."""
-
-
-class _Stop(interrupts.Interrupt):
-    """The flag that asks one solve to stop."""
-
-    def error(self) -> Stopped:
-        """Create the exception that `interrupts.check` raises."""
-        return Stopped()
-
-
 def run_together(engine: Engine, works: Sequence[Work[R]]) -> list[R]:
     """Call each work with an engine over the same rows; return the results in their order.
 
@@ -69,7 +60,13 @@ def run_together(engine: Engine, works: Sequence[Work[R]]) -> list[R]:
     work ends all of them; no thread is left behind.
     """
     most = min(_config.solves_at_once(), len(works))
-    if most > 1 and not isinstance(engine, LocalEngine | Lane):  # these have no latency to share
+    if most > 1 and isinstance(engine, LocalEngine):
+        row_bytes = sum(map(bytes_of_rows, engine.shared_rows().shards))
+        width = min(most, engine.n_threads, _lanes_in_memory(engine.layout, row_bytes))
+        # a file would be read by each thread
+        if width > 1 and row_bytes >= KERNEL_BYTES and not engine.layout.mapped:
+            return run_in_threads(engine, works, width)
+    elif most > 1 and not isinstance(engine, Lane):
         row_bytes = sum(engine.each(bytes_of_rows))
         width = min(most, _lanes_in_memory(engine.layout, row_bytes))
         if width > 1:
@@ -87,22 +84,6 @@ def bytes_of_rows(shard: Shard) -> int:
     """Bytes of the rows of a shard."""
     rows = shard.rows if isinstance(shard.rows, CSR) else [shard.rows]
     return sum(part.nbytes for part in rows)
-
-
-class _Thread(threading.Thread):
-    """Runs a function, in a copy of this context but with a flag of its own that asks it to stop.
-
-    Parameters
-    ----------
-    body : the function; the thread begins at once.
-    """
-
-    def __init__(self, body: Callable[[], None]) -> None:
-        self.stop = _Stop()
-        run = contextvars.copy_context().run
-        args = (interrupts.call_under, self.stop, body)
-        super().__init__(target=run, args=args, name="s3vm-lane", daemon=True)
-        self.start()
 
 
 # Lanes ----------------------------------------------------------------------------------------
@@ -192,7 +173,7 @@ class _Lanes:
         self._answers: list[queue.SimpleQueue[Any]] = [queue.SimpleQueue() for _ in range(width)]
         self._free = list(range(width))
         self._parked: dict[int, Request] = {}
-        self._threads: dict[int, _Thread] = {}  # by lane
+        self._threads: dict[int, LaneThread] = {}  # by lane
         self._n_running = 0
         self._stopping = False
 
@@ -231,7 +212,7 @@ class _Lanes:
             del self._free[: len(started)]
             for lane, (number, work) in started:
                 self._n_running += 1
-                self._threads[lane] = _Thread(partial(self._body, lane, number, work))
+                self._threads[lane] = LaneThread(partial(self._body, lane, number, work))
             self._gather()
 
     def _body(self, lane: int, number: int, work: Work[Any]) -> None:

@@ -49,7 +49,7 @@ class LocalEngine:
 
     def _timed(self, run: Callable[..., Any], op: Operation, *args: Any) -> Any:
         interrupts.check()
-        self.rounds += 1
+        self.count_rounds(1)
         if self.times.wanted:
             self.times.set_mark(self.rounds, {})
         began = time.perf_counter()
@@ -57,6 +57,10 @@ class LocalEngine:
         self.times.pass_seconds += time.perf_counter() - began
         self.times.round_seconds = self.times.pass_seconds
         return result
+
+    def count_rounds(self, n_rounds: int) -> None:
+        """Count rounds; an operation may make several on the only shard."""
+        self.rounds += n_rounds
 
     def remember(self, name: str, op: Operation, *args: Any) -> None:
         """See `Engine.remember`; does nothing, since rows in this process are never lost."""

@@ -9,7 +9,7 @@ The calls of a fit, and who overrides them:
           _train_class
             _solve             each estimator: one binary problem
             _solver            in place of _solve, where binary problems share work
-          settled, blended     balance, and the part of the supervised SVM: see `_settled`
+          weighed, settled     balance, and the part of the supervised SVM: see `_settled`
         _found_labels          labels that a method has found by itself
       _keep, _keep_labels      fitted attributes; estimators add their own
 """
@@ -44,7 +44,7 @@ from dask_s3vm.estimators._rows import (
     has_unlabeled,
     open_rows,
 )
-from dask_s3vm.estimators._settled import Settled, SettledModel, blended, check_steps, settled
+from dask_s3vm.estimators._settled import SettledModel, Weighed, check_steps, settled, weighed
 from dask_s3vm.exceptions import warn
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.methods.base import (
@@ -168,10 +168,10 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         if len(tasks) > 1 and self._in_lanes:
             with records_of(rows.record, "classes", len(tasks)) as records:
 
-                def work(number: int, engine: Engine) -> list[Settled]:
+                def work(number: int, engine: Engine) -> list[Weighed]:
                     own, task = replace(rows, engine=engine, record=records[number]), tasks[number]
                     solved = self._train_class(solve, number, task, models, seeds, own)
-                    return settled(models, own, task, solved)
+                    return weighed(models, own, task, solved)
 
                 works = [partial(work, number) for number in range(len(tasks))]
                 by_class = run_together(rows.engine, works)
@@ -181,8 +181,8 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
                 for number, task in enumerate(tasks)
             ]
             # only now: classes may share row state, and this uses it
-            by_class = [settled(models, rows, *one) for one in zip(tasks, found, strict=True)]
-        return blended(models, rows, tasks, by_class)
+            by_class = [weighed(models, rows, *one) for one in zip(tasks, found, strict=True)]
+        return settled(models, rows, tasks, by_class)
 
     def _train_class(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 
 from dask_s3vm.estimators._base import FitRows
 from dask_s3vm.estimators._rows import check_for_folds
-from dask_s3vm.estimators._safe import Trial
+from dask_s3vm.estimators._trials import Trial
 from dask_s3vm.methods.calibration import OutputsOfFolds, calibrate_all
 from dask_s3vm.methods.run import RecordPart
 from dask_s3vm.methods.safe import assign_folds, sample_for_folds

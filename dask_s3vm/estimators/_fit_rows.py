@@ -101,13 +101,13 @@ def place_rows(
     """
     checked: list[Any] = []
 
-    def find_map(rows: Any) -> KernelMap | None:
+    def find_map(rows: Any, labels: Any) -> KernelMap | None:
         if estimator._wants_rows(rows):
             checked.append(rows)
             return None
         if start is not None:
             return _last_kernel_map(estimator, rows)
-        return estimator._fit_kernel_map(rows)
+        return estimator._fit_kernel_map(rows, labels)
 
     source, kernel_map = take_in(estimator, X, y, sample_weight, find_map)
     try:

@@ -21,9 +21,10 @@ class L2SVM(L2SVMParameters, LinearS3VM):
 
         f(w) = 1/2 sum_i c_i max(0, 1 - y_i w.x_i)^2 + lam/2 |w|^2
 
-    with ``c_i = 1/l`` for l labeled rows; sample and class weights multiply ``c_i``. The bias is
-    a component of w like the others, and regularized with them. It stops when the objective is
-    proven to be within a factor ``1 + tol`` of the minimum: ``|grad f|^2 / (2 lam) <= tol f``.
+    with ``c_i = 1/l`` for l labeled rows, or the share of a row in the sum of their sample weights;
+    class weights multiply ``c_i``. The bias is a component of w like the others, and regularized
+    with them. It stops when the objective is proven to be within a factor ``1 + tol`` of the
+    minimum: ``|grad f|^2 / (2 lam) <= tol f``.
 
     This is the problem of ``LinearSVC(loss="squared_hinge", dual=False, C=1 / (2 * lam * l))``.
 

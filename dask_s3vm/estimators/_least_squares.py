@@ -55,9 +55,9 @@ class RLSC(RLSCParameters, LeastSquaresModel, LinearS3VM):
 
         1/l sum_i (y_i - w.x_i)^2 + lam |w|^2,    y_i in {-1, +1}
 
-    sample and class weights multiply the 1/l. The bias is a component of w like the others, and
-    regularized with them. One pass over the rows and one eigendecomposition serve every lam; a
-    second pass gives the leave-one-out errors of all of them.
+    with sample weights, their shares in the sum stand for 1/l; class weights multiply it. The bias
+    is a component of w like the others, and regularized with them. One pass over the rows and one
+    eigendecomposition serve every lam; a second pass gives the leave-one-out errors of all of them.
 
     This is the problem of ``Ridge(alpha=lam * l)`` on y in {-1, +1}, with a column of ones in place
     of its intercept.
@@ -258,6 +258,10 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
             choose_lam, rows.engine, rows.positives, rows.costs, self.fit_intercept, n_labeled
         )
         return rows.record.once("lam", ChosenLam, choose).lam
+
+    def _alone(self) -> Any:
+        # a lam for each fold would cost a decomposition as large as that of the search
+        return super()._alone().set_params(lam=self.lam_)
 
     def _window(self, task: BinaryTask) -> Window:
         """Numbers of positive labels that a search may have."""

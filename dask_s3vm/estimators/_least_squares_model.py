@@ -1,21 +1,29 @@
 """What RLSC, S2RLSC and MaxMarginClustering share: features of kernels, settings of searches."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from dask_s3vm.engine.computing import compute_all
+from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.estimators._linear import LinearModel
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import KernelMap, fit_kernel_map
 from dask_s3vm.features.landmarks import narrow_rows
+from dask_s3vm.labels import Tally, as_labels, find_classes, is_unlabeled
 from dask_s3vm.methods.restarts import SearchSettings
 from dask_s3vm.numerics.random import seed_sequence
+from dask_s3vm.parameters.facts import MethodFacts
 from dask_s3vm.parameters.fields import parametrized
 from dask_s3vm.parameters.shared import LeastSquaresKernel
 from dask_s3vm.problems.spectrum import is_graded
 
 #: The largest matrix to be decomposed for the linear kernel, unless landmarks are chosen.
 LARGEST = 4096
+
+#: Most labeled rows, and most bytes of features, for which these rows are landmarks, too.
+MOST_LABELED = 2048
+FEATURE_BYTES = 1 << 30
 
 #: Of columns whose squares together are below this part of the largest one's, products of rows keep
 #: fewer than four digits.
@@ -28,14 +36,18 @@ class LeastSquaresModel(LeastSquaresKernel, LinearModel):
 
     With ``kernel="linear"`` the model is exact as long as X has up to 4,096 columns, or up to 4,096
     rows. If it has more of both, as large text has, landmarks are chosen as with other kernels:
-    `n_components` rows. In all cases `coef_` is over the columns of X.
+    `n_components` rows, and the labeled ones beside them where memory allows it. The supervised
+    model is a sum of these: without them it is another one, and a worse one. In all cases `coef_`
+    is over the columns of X.
     """
+
+    facts: ClassVar[MethodFacts]
 
     _in_lanes = False  # one decomposition, and reduced rows in the shards, serve all classes
 
-    def _fit_kernel_map(self, X: Any) -> KernelMap | None:
+    def _fit_kernel_map(self, X: Any, y: Any = None) -> KernelMap | None:
         if not self._is_linear:
-            return super()._fit_kernel_map(X)
+            return super()._fit_kernel_map(X, y)
         n_rows, n_columns = X.shape
         # all rows as landmarks: a matrix of the size of their number
         if n_rows <= min(LARGEST, 3 * n_columns // 4):
@@ -48,9 +60,28 @@ class LeastSquaresModel(LeastSquaresKernel, LinearModel):
             return None
         return _told_of_lost_columns(
             fit_kernel_map(
-                X, "linear", n_components=self.n_components, random_state=self.random_state
+                X, "linear", n_components=self.n_components, random_state=self.random_state,
+                always=self._labeled_landmarks(X, y),
             )
-        )
+        )  # fmt: skip
+
+    def _labeled_landmarks(self, X: Any, y: Any) -> np.ndarray | None:
+        """Numbers of the labeled rows, if there is room for these as landmarks; else None.
+
+        Costs: y is computed.
+        """
+        if y is None or self.n_components is None:
+            return None
+        most = FEATURE_BYTES // 8  # numbers of the features
+        if X.shape[0] * self.n_components >= most:  # NaN where the number of rows is not known
+            return None
+        blocks = compute_all(list(y.to_delayed().ravel())) if is_dask(y) else [y]
+        labels = as_labels(np.concatenate([np.asarray(block) for block in blocks]))
+        mark = getattr(self, "unlabeled", None)
+        classes = find_classes(Tally.of(labels), mark, self.facts.supervised)
+        labeled = np.flatnonzero(~is_unlabeled(labels, mark, classes))
+        room = min(most // len(labels) - self.n_components, MOST_LABELED)
+        return labeled if len(labeled) <= room else None
 
     def _to_columns(self) -> None:
         """Bring a linear model of features back to the columns of X."""

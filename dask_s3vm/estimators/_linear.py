@@ -68,8 +68,11 @@ class LinearModel(KernelParameters, LinearOutputs, BaseEstimator):
         if not self._is_linear:
             check_kernel(self.kernel, self.sigma, self.gamma, self.kernel_params)
 
-    def _fit_kernel_map(self, X: Any) -> KernelMap | None:
-        """Make the map from rows of X; None for the linear kernel, which needs none."""
+    def _fit_kernel_map(self, X: Any, y: Any = None) -> KernelMap | None:
+        """Make the map from rows of X; None for the linear kernel, which needs none.
+
+        y : the labels; not used here.
+        """
         if self._is_linear:
             return None
         return fit_kernel_map(
@@ -103,6 +106,11 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
     """A linear model with `classes_`; see `LinearClasses`."""
 
     classes_: np.ndarray = fitted("ndarray of shape (n_classes,)", "The classes, sorted.")
+    label_name_: str = fitted(
+        "str",
+        "Name of the column of X with the labels, where y was that name. Frames to be predicted "
+        "may have it.",
+    )
     n_iter_: int = fitted(
         "int", lambda cls: cls.facts.iteration_words() if hasattr(cls, "facts") else "Iterations."
     )

@@ -44,7 +44,8 @@ def positive_ratios(
         known[given] = record.once("ratio", RatioEstimates, compute)
     estimates = known[given].estimates
     if len(estimates) == 1 and totals.n_unlabeled:
-        _warn_of_guess(estimator, estimates[0], int(totals.counts.sum()))
+        label = classes[1].item()
+        _warn_of_guess(estimator, estimates[0], label, int(totals.counts.sum()))
     return estimates
 
 
@@ -72,12 +73,13 @@ def given_shares(given: Any, classes: np.ndarray) -> list[float]:
     return shares
 
 
-def _warn_of_guess(estimator: Any, ratio: RatioEstimate, n_labels: int) -> None:
+def _warn_of_guess(estimator: Any, ratio: RatioEstimate, label: Any, n_labels: int) -> None:
     value = ratio.value
     if ratio.high - ratio.low > 2.0 * MOSTLY_KNOWN * min(value, 1.0 - value):
         warn(
-            f"{type(estimator).__name__}: positive_ratio={value:.3g} is estimated from {n_labels} "
-            f"labeled rows, and may be anything from {ratio.low:.2g} to {ratio.high:.2g} (95 %); a "
-            "wrong ratio can double the error: give positive_ratio if it is known",
+            f"{type(estimator).__name__}: positive_ratio={value:.3g}, the share of {label!r} among "
+            f"the unlabeled rows, is estimated from {n_labels} labeled rows, and may be anything "
+            f"from {ratio.low:.2g} to {ratio.high:.2g} (95 %); a wrong ratio can double the error: "
+            "give positive_ratio if it is known",
             RatioWarning,
         )

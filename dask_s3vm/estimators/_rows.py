@@ -21,6 +21,7 @@ from dask_s3vm.exceptions import warn
 from dask_s3vm.features import FeatureBlocks, KernelMap, map_rows
 from dask_s3vm.frames import (
     as_rows,
+    check_index,
     is_arrow_frame,
     is_frame,
     is_numeric,
@@ -83,37 +84,43 @@ class Opened:
     X, y : rows (a pandas frame of numbers stays one) and labels.
     names : names of the columns, if X was a frame of numbers.
     encoder : what made rows of a frame with other columns, or None.
+    label : name of the column that y was, or None.
     """
 
     X: Any
     y: Any
     names: np.ndarray | None = None
     encoder: Any = None
+    label: str | None = None
 
     def set_names_on(self, model: Any) -> None:
         """Have a fitted model open frames.
 
-        Sets: feature_names_in_, encoder_.
+        Sets: feature_names_in_, encoder_, label_name_.
         """
         if self.names is not None:
             model.feature_names_in_ = self.names
-        vars(model).pop("encoder_", None)  # of an earlier fit
-        if self.encoder is not None:
-            model.encoder_ = self.encoder
+        for name, value in (("encoder_", self.encoder), ("label_name_", self.label)):
+            vars(model).pop(name, None)  # of an earlier fit
+            if value is not None:
+                setattr(model, name, value)
 
 
 def open_rows(X: Any, y: Any = None) -> Opened:
     """Open a frame; y may be the name of one of its columns. Arrays stay as they are."""
+    label = None
     if isinstance(y, str):
+        label = y
         X, y = take_label(X, y)
     if not is_frame(X):
         return Opened(X, y)
+    check_index(X, y)
     if is_numeric(X):
-        return Opened(as_rows(X), y, text_names(X))
+        return Opened(as_rows(X), y, text_names(X), label=label)
     from dask_s3vm.features.table_encoder import TableEncoder
 
     encoder = TableEncoder().fit(X)
-    return Opened(encoder.transform(X), y, encoder=encoder)
+    return Opened(encoder.transform(X), y, encoder=encoder, label=label)
 
 
 def take_in(
@@ -121,12 +128,12 @@ def take_in(
     X: Any,
     y: Any,
     sample_weight: Any,
-    find_map: Callable[[Any], KernelMap | None],
+    find_map: Callable[[Any, Any], KernelMap | None],
 ) -> tuple[Source, KernelMap | None]:
     """Check training data of any type and take it in; sets `n_features_in_`.
 
-    `find_map` makes a kernel map of checked rows, or None; if there is one, what is taken in are
-    the features of the rows.
+    `find_map` makes a kernel map of checked rows and labels, or None; if there is one, what is
+    taken in are the features of the rows.
     """
     if y is None and get_tags(estimator).target_tags.required:
         raise ValueError(
@@ -144,10 +151,10 @@ def take_in(
             X = validate_data(estimator, X, **_CHECKS, ensure_all_finite=False)
         else:
             X = validate_data(estimator, checkable(X), **_CHECKS)
-        kernel_map = find_map(X)
+        kernel_map = find_map(X, y)
         features = None if kernel_map is None else FeatureBlocks(kernel_map, X.dtype)
         return ingest(X, y, sample_weight, features), kernel_map
-    kernel_map = find_map(X)
+    kernel_map = find_map(X, y)
     if kernel_map is None:
         source = ingest(X, y, sample_weight)
         estimator.n_features_in_ = source.summary.n_features

@@ -1,11 +1,22 @@
-"""From what a method finds to the model: the share of positive predictions, the supervised part."""
+"""What becomes of the weights that a method finds: one decision, in this order.
 
-from collections.abc import Sequence
-from dataclasses import replace
+1. `_weighed`, for each binary problem: the bias is moved until the share of positive predictions
+   agrees with the ratio, and the supervised SVM is trained beside the method. Both are looked at by
+   the rows, which tell how much of the SVM they ask for (`methods.blend`), and whether few rows of
+   a rare class are to be predicted (`methods.unseen`).
+2. `_part_by_folds`, for all binary problems, whose outputs compete and get one part: where labels
+   are many, or many predictions would change, folds of the labels may overrule the rows.
+3. `_mixed`: the part times the supervised SVM, plus the rest times what the method found. The mean
+   of two balanced models need not be balanced: its bias is moved once more.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.exceptions import warn
@@ -19,49 +30,60 @@ from dask_s3vm.methods.base import (
 from dask_s3vm.methods.blend import evidence_of_weights, supervised_part
 from dask_s3vm.methods.l2svm import train_beside
 from dask_s3vm.methods.ratio import can_gather
+from dask_s3vm.methods.run import RecordPart
+from dask_s3vm.methods.safe import LEAST_TESTED, Candidate, part_of_folds, sample_for_folds
 from dask_s3vm.methods.unseen import Mistakes, unseen_mistakes
+from dask_s3vm.parameters.facts import MethodFacts
 from dask_s3vm.parameters.shared import DEFAULT_LAM
 
 #: Largest relative gap, and most Newton steps, of the supervised SVM in a model.
 BLEND_TOL = 1e-6
 BLEND_STEPS = 100
 
+#: Share of the predictions that may change without a look at folds: what could be lost.
+FREE_CHANGE = 0.03
 
-class Settled(NamedTuple):
+#: Labels below which folds tell nothing.
+LEAST_ASKED = 20
+
+
+class Weighed(NamedTuple):
     """The solution of a binary problem, balanced, and the supervised SVM that is to be added to it.
 
     supervised : weights of that SVM; None if there is none to add.
-    part : how much of it; outputs that compete get one part, the mean over the classes.
+    part : how much of it the rows ask for.
     modest : whether few rows of a rare class are to be predicted; see `methods.unseen`.
+    changed : share of the unlabeled rows that it would then predict otherwise than that SVM.
     """
 
     solution: Any
     supervised: np.ndarray | None = None
     part: float = 0.0
     modest: bool = False
+    changed: float = 0.0
 
 
-def settled(
+def weighed(
     models: Sequence["SettledModel"], rows: FitRows, task: BinaryTask, solved: list[Any]
-) -> list[Settled]:
-    """Settle the solutions of one binary problem, one for each model."""
+) -> list[Weighed]:
+    """Step 1 for one binary problem and all models."""
     if rows.supervised or not rows.ratios:
-        return [Settled(solution) for solution in solved]
+        return [Weighed(solution) for solution in solved]
     return [
-        model._settled(rows, task, solution, place)
+        model._weighed(rows, task, solution, place)
         for place, (model, solution) in enumerate(zip(models, solved, strict=True))
     ]
 
 
-def blended(
+def settled(
     models: Sequence["SettledModel"],
     rows: FitRows,
     tasks: Sequence[BinaryTask],
-    by_class: list[list[Settled]],
+    by_class: list[list[Weighed]],
 ) -> list[list[Any]]:
-    """Solutions of all binary problems, for each model: with the supervised SVM in them."""
+    """Steps 2 and 3: the solutions of all binary problems, for each model."""
     return [
-        model._blended(rows, tasks, own, place)
+        model._mixed(rows, tasks, own, model._part_by_folds(rows, own, place))
         for place, (model, own) in enumerate(zip(models, zip(*by_class, strict=True), strict=True))
     ]
 
@@ -78,9 +100,21 @@ def check_steps(name: str, weights: np.ndarray, solved: Sequence[Any]) -> None:
 
 
 class SettledModel:
-    """What an estimator does with the solution of a binary problem."""
+    """What an estimator does with the solutions of its binary problems."""
 
+    facts: ClassVar[MethodFacts]
     balance: str = "paper"
+    decision_: str
+    decision_reason_: str
+    candidates_: list[dict[str, Any]]
+
+    #: part of the supervised SVM that folds of the labels have decided on; None if not asked
+    _part_of_folds: float | None = None
+
+    @property
+    def _is_guarded(self) -> bool:
+        """Whether folds of the labels decide if the model is kept; see `_safe`."""
+        return False
 
     @property
     def _part_supervised(self) -> float | None:
@@ -96,7 +130,14 @@ class SettledModel:
         lam = getattr(self, "lam", None)
         return DEFAULT_LAM if lam is None else float(lam)
 
-    def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Settled:
+    @property
+    def _supervised_bias(self) -> bool:
+        """Whether it has a bias."""
+        return bool(getattr(self, "fit_intercept", self.balance == "predictions"))
+
+    # 1. What the rows ask for -------------------------------------------------------------------
+
+    def _weighed(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Weighed:
         """Balance what was found, and train the supervised SVM; `place` is that of the model.
 
         Costs: one on the labeled rows. If the rows decide its part, 1 round and 2 passes, and again
@@ -104,65 +145,135 @@ class SettledModel:
         """
         part = self._part_supervised
         if part == 0.0 or not task.n_unlabeled:
-            return Settled(self._balanced(rows, task, solution))
-        engine, own = rows.engine, replace(task, costs=rows.costs)
-        lam = self._supervised_lam
-        bias = bool(getattr(self, "fit_intercept", self.balance == "predictions"))
-        train = partial(
-            train_beside, engine, own, lam=lam, fit_intercept=bias,
-            tol=min(BLEND_TOL, getattr(self, "tol", BLEND_TOL)), max_iter=BLEND_STEPS,
-        )  # fmt: skip
-        name = f"supervised, class {task.positive}, model {place}"
-        key = task.positive, rows.costs.tobytes(), *train.keywords.values()
-        once = partial(rows.once, ("supervised", *key), train)
-        supervised = rows.record.once(name, BinarySolution, once).w
+            return Weighed(self._balanced(rows, task, solution))
+        own = replace(task, costs=rows.costs)
+        supervised, unseen = self._beside(rows, own, place)
         if part is not None:
-            return Settled(self._balanced(rows, task, solution), supervised, part)
-        found = evidence_of_weights(engine, solution.w, supervised, own)
+            return Weighed(self._balanced(rows, task, solution), supervised, part)
+        engine, found = rows.engine, evidence_of_weights(rows.engine, solution.w, supervised, own)
         given, n = (solution.w, supervised), found.n_positive.tolist()
         solution = self._balanced(rows, task, solution, n[0])
-        if bias and not task.competes and not is_balanced(found.share, task.ratio):
+        if not (task.competes or is_balanced(found.share, task.ratio)) and self._supervised_bias:
             supervised = balanced_weights(engine, supervised, 1.0, task, n[1])
         if solution.w is not given[0] or supervised is not given[1]:
             found = evidence_of_weights(engine, solution.w, supervised, own)
-        unseen = None
-        if not task.competes and can_gather(engine, rows.totals):
-            ask = partial(unseen_mistakes, engine, own, lam=lam, fit_intercept=bias)
-            asked = partial(rows.once, ("unseen", *key), ask)
-            unseen = cache(partial(rows.record.once, f"unseen, model {place}", Mistakes, asked))
-        part = supervised_part(found, task.competes, unseen)
         modest = (
             unseen is not None
             and rows.ratios[0].source != "given"
             and task.rare_is_known
             and unseen().speaks_for_one_class(task.ratio_interval)
         )
-        return Settled(solution, supervised, part, modest)
+        part = supervised_part(found, task.competes, unseen)
+        return Weighed(solution, supervised, part, modest, found.changed(part))
 
-    def _part_by_folds(self, rows: FitRows, part: float, place: int) -> float:
-        """Part of the supervised SVM after a look at folds of the labels; `part` is that so far."""
-        return part
+    def _beside(
+        self, rows: FitRows, task: BinaryTask, place: int
+    ) -> tuple[np.ndarray, Callable[[], Mistakes] | None]:
+        """Train the supervised SVM: (weights, what finds its mistakes on rows it has not seen).
 
-    def _blended(
-        self, rows: FitRows, tasks: Sequence[BinaryTask], settled: Sequence[Settled], place: int
+        These are not asked of classes that compete, nor of more labeled rows than can be gathered.
+        """
+        kind: dict[str, Any] = {
+            "lam": self._supervised_lam, "fit_intercept": self._supervised_bias
+        }  # fmt: skip
+        tol = min(BLEND_TOL, getattr(self, "tol", BLEND_TOL))
+        key = task.positive, task.costs.tobytes(), *kind.values(), tol
+        train = partial(train_beside, rows.engine, task, **kind, tol=tol, max_iter=BLEND_STEPS)
+        name = f"supervised, class {task.positive}, model {place}"
+        once = partial(rows.once, ("supervised", *key), train)
+        w = rows.record.once(name, BinarySolution, once).w
+        if task.competes or not can_gather(rows.engine, rows.totals):
+            return w, None
+        ask = partial(unseen_mistakes, rows.engine, task, **kind)
+        asked = partial(rows.once, ("unseen", *key), ask)
+        return w, cache(partial(rows.record.once, f"unseen, model {place}", Mistakes, asked))
+
+    # 2. What folds of the labels say ------------------------------------------------------------
+
+    def _part_by_folds(self, rows: FitRows, weighed: Sequence[Weighed], place: int) -> float:
+        """Part of the supervised SVM in all binary problems.
+
+        It is the mean of what the rows ask for, and 0 or 1 where folds of the labels ask for that
+        (`methods.safe.part_of_folds`). These are asked where labels are many, and, of two classes,
+        where many predictions would change. Fits on folds and in searches do not ask: theirs would
+        be folds of folds.
+
+        Sets: decision_reason_, candidates_.
+        Costs: 1 round, and two fits for each fold; see `sample_for_folds`.
+        """
+        self._part_of_folds = None
+        part = self._part_supervised
+        if part is not None:
+            return part
+        part = sum(one.part for one in weighed) / len(weighed)
+        if not self._asks_folds(rows, weighed):
+            return part
+        # these build on the classes of this module
+        from dask_s3vm.estimators._l2svm import L2SVM
+        from dask_s3vm.estimators._trials import compare_on_folds
+
+        name, weight = self.facts.name, getattr(self, "class_weight", None)
+        supervised = L2SVM(
+            self._supervised_lam, fit_intercept=self._supervised_bias, class_weight=weight
+        )
+        sample = sample_for_folds(rows.engine, rows.totals)
+        record = RecordPart(rows.record, f"part, model {place}")
+        compared = compare_on_folds(
+            {name: self._alone()}, rows, sample, record, supervised, once=True
+        )
+        asked = part_of_folds(compared.candidates[1], compared.n_labeled)
+        self._part_of_folds = part if asked is None else asked
+        errors = [f"{100 * one.fold_error:.1f} %" for one in compared.candidates]
+        what = {0.0: f"{name} alone", 1.0: "the supervised SVM alone"}.get(
+            self._part_of_folds, f"{100 * self._part_of_folds:.0f} % the supervised SVM"
+        )
+        self._keep_decision(
+            name,
+            f"Of {compared.n_labeled} labeled rows, held out in turn, the supervised SVM has "
+            f"{errors[0]} wrong and {name} {errors[1]}: the model is {what}.",
+            compared.candidates,
+        )
+        return self._part_of_folds
+
+    def _asks_folds(self, rows: FitRows, weighed: Sequence[Weighed]) -> bool:
+        """Whether folds are asked for the part of the supervised SVM."""
+        if rows.is_trial or self._is_guarded or all(one.supervised is None for one in weighed):
+            return False
+        counts = rows.totals.counts
+        n_labeled = int(counts.sum())
+        if len(weighed) > 1 or n_labeled >= LEAST_TESTED:
+            return n_labeled >= LEAST_TESTED
+        is_told = n_labeled >= LEAST_ASKED and int(counts.min()) > 1
+        return is_told and weighed[0].changed > FREE_CHANGE
+
+    def _alone(self) -> Any:
+        """The method without the supervised SVM, to be trained on folds."""
+        return clone(self).set_params(supervised_part=0.0)
+
+    def _keep_decision(self, decision: str, reason: str, compared: list[Candidate]) -> None:
+        """Sets: decision_, decision_reason_, candidates_."""
+        self.decision_ = decision
+        self.decision_reason_ = reason
+        self.candidates_ = [asdict(one) for one in compared]
+
+    # 3. The model -------------------------------------------------------------------------------
+
+    def _mixed(
+        self, rows: FitRows, tasks: Sequence[BinaryTask], weighed: Sequence[Weighed], part: float
     ) -> list[Any]:
         """Add the supervised SVM to the solutions of all binary problems.
 
         The sum is balanced again, but not where its outputs compete with those of other classes:
         the supervised SVM of a rare class predicts it seldom, and its largest output may be right.
         """
-        part = self._part_supervised
-        if part is None:
-            part = sum(one.part for one in settled) / len(settled)
-            if any(one.supervised is not None for one in settled):
-                part = self._part_by_folds(rows, part, place)
         found = []
-        for task, (solution, supervised, _, modest) in zip(tasks, settled, strict=True):
-            if supervised is not None:
-                w = part * supervised + (1.0 - part) * solution.w
+        for task, one in zip(tasks, weighed, strict=True):
+            solution = one.solution
+            if one.supervised is not None:
+                w = part * one.supervised + (1.0 - part) * solution.w
                 solution = replace(solution, w=w, supervised_part=part)
                 if not task.competes:
-                    solution = self._balanced(rows, replace(task, modest=modest), solution)
+                    solution = self._balanced(rows, replace(task, modest=one.modest), solution)
             found.append(solution)
         return found
 

@@ -11,7 +11,7 @@ from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._linear import like_rows
 from dask_s3vm.estimators._rows import PlacedRows, as_array
 from dask_s3vm.estimators._safe import GuardedS3VM
-from dask_s3vm.estimators._settled import Settled
+from dask_s3vm.estimators._settled import Weighed
 from dask_s3vm.features import KernelMap
 from dask_s3vm.features.kernel_columns import KernelColumns, all_rows, block_rows, kernel_columns
 from dask_s3vm.methods.base import BinaryJob, BinaryTask, ClassTotals, balanced_weights
@@ -160,11 +160,11 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
     def _has_bias(self) -> bool:
         return self._is_linear and self.balance == "predictions"
 
-    def _settled(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Settled:
+    def _weighed(self, rows: FitRows, task: BinaryTask, solution: Any, place: int) -> Weighed:
         """Balance, and train the supervised SVM; an expansion by rows is and has that already."""
         if rows.exact_rows is not None:
-            return Settled(solution)
-        return super()._settled(rows, task, solution, place)
+            return Weighed(solution)
+        return super()._weighed(rows, task, solution, place)
 
     def _balanced(
         self, rows: FitRows, task: BinaryTask, solution: Any, n: int | None = None

@@ -174,7 +174,7 @@ class QNS3VM(QNParameters, TransductiveS3VM):
     With a kernel, x stands for features whose inner products are the kernel (eq. 9), and they are
     centered the same way. Without a bias (`fit_intercept`) there is no centering: f(x) = w.x.
     The weight of the unlabeled rows rises in stages, the first of which is the supervised
-    problem. Finds a local minimum. Sample and class weights multiply the 1/l and 1/u as in `TSVM`.
+    problem. Finds a local minimum. Sample and class weights enter as in `L2SVM`.
 
     References
     ----------

@@ -155,6 +155,7 @@ def fit_kernel_map(
     coef0: float = 1.0,
     kernel_params: dict[str, Any] | None = None,
     random_state: Any = None,
+    always: np.ndarray | None = None,
 ) -> KernelMap:
     """Choose landmarks among the rows of X and fit the map.
 
@@ -182,6 +183,8 @@ def fit_kernel_map(
         Parameters of a callable.
     random_state : int, numpy Generator or RandomState, or None
         Seed of the choice of landmarks.
+    always : array of int or None
+        Numbers of rows that are landmarks beside those drawn.
 
     Raises
     ------
@@ -190,7 +193,7 @@ def fit_kernel_map(
     """
     check_kernel(kernel, sigma, gamma, kernel_params)
     by_range = is_by_range(kernel, sigma, gamma)
-    rows, low, high = sample(X, n_components, random_state, by_range)
+    rows, low, high = sample(X, n_components, random_state, by_range, always)
     check_values(rows.data if sp.issparse(rows) else rows)
     if by_range:
         sigma = sigma_of_range(low, high)

@@ -43,8 +43,16 @@ def draw_rows(n_rows: int, n_wanted: int | None, random_state: Any) -> np.ndarra
     return np.sort(np.random.default_rng(random_state).choice(n_rows, n_wanted, replace=False))
 
 
-def sample(X: Any, n_wanted: int | None, random_state: Any, with_range: bool) -> Sample:
+def sample(
+    X: Any,
+    n_wanted: int | None,
+    random_state: Any,
+    with_range: bool,
+    always: np.ndarray | None = None,
+) -> Sample:
     """Draw rows of X, the same however X is chunked, and compute column ranges if requested.
+
+    `always` are numbers of rows that are taken beside those drawn.
 
     Costs: for a dask array one computation of the blocks that have drawn rows, or of all blocks if
     ranges are requested; one more over all blocks if chunk sizes are unknown.
@@ -52,7 +60,7 @@ def sample(X: Any, n_wanted: int | None, random_state: Any, with_range: bool) ->
     if not is_dask(X):
         rows = narrow_rows(X)
         _check_shape(rows.shape)
-        chosen = draw_rows(rows.shape[0], n_wanted, random_state)
+        chosen = _with(draw_rows(rows.shape[0], n_wanted, random_state), always)
         low, high = range_of(rows) if with_range else (None, None)
         return Sample(rows if len(chosen) == rows.shape[0] else rows[chosen], low, high)
     X = one_column_block(X)
@@ -64,11 +72,15 @@ def sample(X: Any, n_wanted: int | None, random_state: Any, with_range: bool) ->
         with_range = False
     starts = np.cumsum([0, *counts])
     _check_shape((int(starts[-1]), X.shape[1]))
-    chosen = draw_rows(int(starts[-1]), n_wanted, random_state)
+    chosen = _with(draw_rows(int(starts[-1]), n_wanted, random_state), always)
     found = compute_all(_picks(blocks, starts, chosen, with_range))
     ranges = ranges or [part[1] for part in found]
     low, high = _join_ranges([pair for pair in ranges if pair is not None])
     return Sample(_stack([part[0] for part in found if part[0].shape[0]]), low, high)
+
+
+def _with(drawn: np.ndarray, always: np.ndarray | None) -> np.ndarray:
+    return drawn if always is None else np.union1d(drawn, always)
 
 
 def take_rows(X: Any, numbers: np.ndarray) -> Any:

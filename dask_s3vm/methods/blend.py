@@ -28,6 +28,14 @@ the other,
 
 And a = 1 where the method is wrong on more labels, which it has seen, than the supervised SVM is on
 labels that it has not seen (`methods.unseen`). There is no constant in this to choose.
+
+A sum that has few rows on another side than the supervised SVM cannot be worse by more than these.
+Of rows that both models have on different sides, the sum has those on the side of the method whose
+
+    |o| / (|o| + |s|) > a
+
+so that a histogram of the left side tells how many they are, whatever a is. Where they are many, an
+empty place may be one between other things than the classes, and folds are asked (`methods.safe`).
 """
 
 from collections.abc import Callable, Sequence
@@ -41,6 +49,12 @@ from dask_s3vm.methods.base import BinaryTask
 from dask_s3vm.methods.unseen import Mistakes
 from dask_s3vm.problems.hinge import outputs_at
 
+#: Keeps outputs that are all zero from being divided by their sum.
+TINY = 1e-300
+
+#: Bins of the histogram of `Evidence.turned`.
+BINS = 64
+
 
 class Evidence(NamedTuple):
     """What some rows say of a model and of the supervised one.
@@ -49,18 +63,29 @@ class Evidence(NamedTuple):
     wrong : (2,) cost of the labeled rows that each model has on the wrong side.
     asked : part of the supervised model that the labeled rows ask for.
     n_positive : (2,) number of unlabeled rows with a positive output of each.
+    turned : (BINS,) weight of the unlabeled rows that the models have on different sides, by the
+        part of the supervised one, from 0 to 1, from which on they are on its side.
     """
 
     sums: np.ndarray
     wrong: np.ndarray
     asked: float
     n_positive: np.ndarray
+    turned: np.ndarray
 
     @property
     def share(self) -> float:
         """Share of the unlabeled rows, by weight, that the supervised model has positive."""
         positive, negative = self.sums[1, :, 0]
         return float(positive / (positive + negative))
+
+    def changed(self, part: float) -> float:
+        """Share of the unlabeled rows that a sum has on another side than the supervised model.
+
+        Rounded up to whole bins.
+        """
+        total = float(np.add.reduce(self.sums[1, :, 0]))
+        return float(np.add.reduce(self.turned[int(part * BINS) :])) / total if part < 1.0 else 0.0
 
 
 def evidence(outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> Evidence:
@@ -83,7 +108,14 @@ def evidence(outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray | Non
     change = (margins[0] < 0.0) & (margins[1] > 0.0)
     asked = margins[0, change] / (margins[0, change] - margins[1, change])
     n_positive = np.count_nonzero((outputs > 0.0) & free & (weights > 0.0), axis=1)
-    return Evidence(sums, wrong, float(asked.max(initial=0.0)), n_positive)
+    own, supervised = outputs[:, free]
+    differ = (own > 0.0) != (supervised > 0.0)
+    size = np.abs(own[differ])
+    until = size / np.maximum(size + np.abs(supervised[differ]), TINY)
+    turned = np.bincount(
+        np.minimum((BINS * until).astype(np.intp), BINS - 1), weights[free][differ], BINS
+    )
+    return Evidence(sums, wrong, float(asked.max(initial=0.0)), n_positive, turned)
 
 
 def all_evidence(found: Sequence[Evidence]) -> Evidence:
@@ -93,6 +125,7 @@ def all_evidence(found: Sequence[Evidence]) -> Evidence:
         np.add.reduce([one.wrong for one in found]),
         max(one.asked for one in found),
         np.add.reduce([one.n_positive for one in found]),
+        np.add.reduce([one.turned for one in found]),
     )
 
 

@@ -3,7 +3,7 @@
 One outer iteration is one Newton step; see `solvers.newton`.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class NewtonTraining(Method[NewtonState, BinarySolution]):
         """Make one Newton step."""
         state, step = self._newton.advance(state)
         if self._in_detail and step is not None:
-            self.report(**asdict(step))
+            self.report(**vars(step))
         return state
 
     def finish(self, state: NewtonState) -> BinarySolution:

@@ -116,37 +116,46 @@ class Trials:
 
 
 class FoldTrials(Method[Trials, Trials]):
-    """Trains all candidates on one fold after the other.
+    """Trains all candidates on one fold after the other, or on several at once.
 
     Parameters
     ----------
     folds : folds of the labeled rows, see `assign_folds`.
     n_candidates : number of candidates.
-    margins_of : (mask of the labeled rows that are held out) -> (candidates, held out) margins.
+    margins_of : (masks of the labeled rows that are held out, one for each fold) -> for each of
+        these, (candidates, held out) margins.
+    at_once : folds of a turn.
     """
 
     State = Trials
     Result = Trials
 
     def __init__(
-        self, folds: np.ndarray, n_candidates: int, margins_of: Callable[[np.ndarray], np.ndarray]
+        self,
+        folds: np.ndarray,
+        n_candidates: int,
+        margins_of: Callable[[list[np.ndarray]], Sequence[np.ndarray]],
+        at_once: int = 1,
     ) -> None:
         self._folds = folds
         self._n_candidates = n_candidates
         self._margins_of = margins_of
+        self._at_once = at_once
 
     def start(self) -> Trials:
         """No fold is done."""
         return Trials(np.zeros((self._n_candidates, *self._folds.shape)), 0)
 
     def advance(self, state: Trials) -> Trials:
-        """Train on all folds but one, and test on that one."""
-        repeat, fold = divmod(state.n_done, N_FOLDS)
-        out = self._folds[repeat] == fold
+        """Train on all folds but one, and test on that one; of as many folds as a turn has."""
+        repeat, first = divmod(state.n_done, N_FOLDS)
+        stop = min(first + self._at_once, N_FOLDS)
+        masks = [self._folds[repeat] == fold for fold in range(first, stop)]
+        outs = [out for out in masks if out.any()]
         margins = state.margins.copy()
-        if out.any():
-            margins[:, repeat, out] = self._margins_of(out)
-        return Trials(margins, state.n_done + 1)
+        for out, found in zip(outs, self._margins_of(outs), strict=True):
+            margins[:, repeat, out] = found
+        return Trials(margins, state.n_done + len(masks))
 
     def finish(self, state: Trials) -> Trials:
         """Return what was found."""
@@ -222,11 +231,15 @@ def choose(candidates: Sequence[Candidate]) -> int:
     return best if gains[best] >= LEAST_GAIN else 0
 
 
-def clear_part(candidate: Candidate) -> float | None:
-    """Part of the supervised model beside a candidate: 0 or 1 if the rows held out say so clearly.
+def part_of_folds(candidate: Candidate, n_labeled: int) -> float | None:
+    """Part of the supervised model beside a candidate that folds ask for; None if that is open.
 
-    Whole rows count here: margins of methods that differ in their losses do not compare.
+    0 or 1 where one of both is clearly better. Whole rows count here: margins of methods that
+    differ in their losses do not compare. Few labels are seldom clear, and a candidate may be far
+    off: there 1 also where it loses as much as `choose` would have it gain.
     """
     if candidate.p_value <= CLEAR:
         return 0.0
-    return 1.0 if _sign_test(candidate.broken, candidate.fixed) <= CLEAR else None
+    is_worse = _sign_test(candidate.broken, candidate.fixed) <= CLEAR
+    loses = n_labeled < LEAST_TESTED and candidate.gain <= -LEAST_GAIN
+    return 1.0 if is_worse or loses else None

@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from dask_s3vm import _config
 from dask_s3vm.engine.computing import run_pool
-from dask_s3vm.engine.lanes import run_together
+from dask_s3vm.engine.lanes import KERNEL_BYTES, run_together
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import hold_out
 from dask_s3vm.estimators._base import LinearS3VM
@@ -39,10 +39,6 @@ from dask_s3vm.features.kernel_columns import all_rows
 from dask_s3vm.model_selection._results import Score, Scoring
 from dask_s3vm.model_selection._splits import Fold, Labeled
 from dask_s3vm.numerics.linalg import one_blas_thread
-
-#: Every method runs mostly in kernels on rows of so many bytes. Two threads take 0.55 of the time
-#: of one on 9 MB of text (TSVM, QN) and 0.8-0.9 on 0.9 MB, but up to 1.25 on 0.8 MB of pixels.
-KERNEL_BYTES = 1 << 20
 
 
 class Piece(NamedTuple):

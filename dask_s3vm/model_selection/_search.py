@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from dask_s3vm.estimators._base import LinearS3VM
 from dask_s3vm.estimators._paths import facts_of, refit_path
-from dask_s3vm.estimators._rows import open_rows
+from dask_s3vm.estimators._rows import Opened, open_rows
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features.landmarks import take_rows
+from dask_s3vm.frames import is_pandas_frame, take_label
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.labels import AUTO
 from dask_s3vm.model_selection._results import (
@@ -83,7 +84,11 @@ class S3VMSearch(MetaEstimatorMixin, BaseEstimator):
         """
         candidates = self._candidates()
         check_choice(self, candidates)
-        opened = open_rows(X, y)  # the final fit opens X again, and keeps how
+        if isinstance(self.estimator, LinearS3VM) or not is_pandas_frame(X):
+            opened = open_rows(X, y)  # the final fit opens X again, and keeps how
+        else:  # what becomes of the columns is up to the estimator, such as a pipeline
+            X, y = take_label(X, y) if isinstance(y, str) else (X, y)
+            opened = Opened(X, y)
         job, trials = self._job(candidates, opened.X, opened.y, sample_weight)
         with closing(Store(self.checkpoint, lambda: self._fingerprint(job, candidates))) as store:
             progress = SearchProgress(self, candidates, trials.of, len(job.folds), store.scores())

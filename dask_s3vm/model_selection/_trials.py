@@ -15,7 +15,8 @@ import numpy as np
 from sklearn.base import clone
 
 from dask_s3vm.estimators._rows import as_array, plain_labels
-from dask_s3vm.estimators._safe import LEAST_GAIN, TRIAL_TOL, GuardedS3VM
+from dask_s3vm.estimators._safe import LEAST_GAIN, GuardedS3VM
+from dask_s3vm.estimators._trials import TRIAL_TOL
 from dask_s3vm.features.landmarks import take_rows
 from dask_s3vm.model_selection._results import Score
 from dask_s3vm.model_selection._run import Job

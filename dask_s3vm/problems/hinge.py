@@ -35,13 +35,14 @@ from typing import Any
 import numpy as np
 
 from dask_s3vm.engine.blocks import copy_rows, row_lengths
+from dask_s3vm.engine.local import LocalEngine
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
-from dask_s3vm.kernels import passes
+from dask_s3vm.kernels import cg, passes
 from dask_s3vm.kernels.rows import CSR, Rows
-from dask_s3vm.numerics.linalg import add_multiple
-from dask_s3vm.solvers.problem import Point
+from dask_s3vm.numerics.linalg import add_multiple, dot
+from dask_s3vm.solvers.problem import Point, Slope, Steps
 
 
 class QuadraticProblem:
@@ -93,6 +94,22 @@ class QuadraticProblem:
         product, curvature = self.engine.sum(gram, p, self._bias, point.slot)
         return product, curvature + self.lam * add_multiple(product, p, self.lam)
 
+    def cg_steps(self, point: Point) -> Steps | None:
+        """Several steps with H in one compiled loop, where one shard of this process has all rows.
+
+        Costs: rounds and passes as one `hessian_product` for each step.
+        """
+        engine = self.engine
+        if not isinstance(engine, LocalEngine) or engine.layout.n_shards > 1:
+            return None
+
+        def steps(*state: Any) -> tuple[int, float, float, bool]:
+            found = engine.sum(cg_steps, self._bias, point.slot, self.lam, *state)
+            engine.count_rounds(found[0] - 1)
+            return found
+
+        return steps
+
     def hessian_diagonal(self, point: Point) -> np.ndarray:
         """Diagonal of H.
 
@@ -101,16 +118,19 @@ class QuadraticProblem:
         (total,) = self.engine.sum(diagonal, self._bias, point.slot)
         return total + self.lam
 
-    def slope(self, point: Point, trial: Point, step: float) -> tuple[float, float]:
-        """phi'(step) and phi''(step) of phi(step) = f(w + step (trial.w - w)).
+    def slope(self, point: Point, trial: Point) -> Slope:
+        """step -> phi'(step) and phi''(step) of phi(step) = f(w + step (trial.w - w)).
 
-        Costs: 1 round, no pass over the rows: outputs are linear in the step.
+        Costs: 1 round for each step, no pass over the rows: outputs are linear in the step.
         """
-        slope, curvature = self.engine.sum(type(self).slope_op, point.slot, trial.slot, step)
         move = trial.w - point.w
-        square = float(np.add.reduce(move * move))
-        inner = float(np.add.reduce(point.w * move))
-        return slope + self.lam * (inner + step * square), curvature + self.lam * square
+        square, inner = dot(move, move), dot(point.w, move)
+
+        def at(step: float) -> tuple[float, float]:
+            slope, curvature = self.engine.sum(type(self).slope_op, point.slot, trial.slot, step)
+            return slope + self.lam * (inner + step * square), curvature + self.lam * square
+
+        return at
 
 
 # The l2-SVM: operations on one shard ----------------------------------------------------------
@@ -205,6 +225,12 @@ def gram(shard: Shard, p: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]
     pair = shard.pair(p)
     curvature = passes.gram(rows, chosen, weight, pair, bias)
     return shard.take(pair), curvature
+
+
+@operation(reads=["slot{slot}"])
+def cg_steps(shard: Shard, bias: float, slot: int, lam: float, *state: Any) -> tuple[Any, ...]:
+    """`kernels.cg.cg_steps` on the only shard, whose caller has the vectors of `state`."""
+    return cg.cg_steps(*_rows_of_hessian(shard, slot), shard.pair(0.0), bias, lam, *state)
 
 
 @operation(reads=["slot{slot}"])

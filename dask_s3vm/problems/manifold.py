@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.numerics.linalg import dot, one_blas_thread
 from dask_s3vm.problems.hinge import L2SVMProblem
-from dask_s3vm.solvers.problem import Point
+from dask_s3vm.solvers.problem import Point, Slope
 
 #: Rows whose distances to all others are computed at once.
 BLOCK = 1024
@@ -129,7 +129,6 @@ class ManifoldProblem(L2SVMProblem):
     ) -> None:
         super().__init__(engine, lam, positive, costs, bias)
         self._smoothness = smoothness
-        self._line: tuple[Point, Point, float, float] | None = None
 
     def evaluate(self, w: np.ndarray, beside: Point | None = None) -> Point:
         """Value, gradient and active rows at w; see `QuadraticProblem.evaluate`."""
@@ -145,17 +144,22 @@ class ManifoldProblem(L2SVMProblem):
         bent = self._smoothness.product(p)
         return product + bent, curvature + dot(p, bent)
 
+    def cg_steps(self, point: Point) -> None:
+        """None: H has a term that rows do not have."""
+
     def hessian_diagonal(self, point: Point) -> np.ndarray:
         """Diagonal of H; see `QuadraticProblem.hessian_diagonal`."""
         weight, roughness = self._smoothness
         return super().hessian_diagonal(point) + weight * roughness.diagonal
 
-    def slope(self, point: Point, trial: Point, step: float) -> tuple[float, float]:
-        """phi'(step) and phi''(step); see `QuadraticProblem.slope`."""
-        slope, curvature = super().slope(point, trial, step)
-        if self._line is None or self._line[0] is not point or self._line[1] is not trial:
-            move = trial.w - point.w
-            bent = self._smoothness.product(move)
-            self._line = point, trial, dot(point.w, bent), dot(move, bent)
-        _, _, inner, square = self._line
-        return slope + inner + step * square, curvature + square
+    def slope(self, point: Point, trial: Point) -> Slope:
+        """step -> phi'(step) and phi''(step); see `QuadraticProblem.slope`."""
+        of_svm, move = super().slope(point, trial), trial.w - point.w
+        bent = self._smoothness.product(move)
+        inner, square = dot(point.w, bent), dot(move, bent)
+
+        def at(step: float) -> tuple[float, float]:
+            slope, curvature = of_svm(step)
+            return slope + inner + step * square, curvature + square
+
+        return at

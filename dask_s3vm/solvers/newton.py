@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dask_s3vm.numerics.linalg import dot, norm, step_along, update_direction
-from dask_s3vm.solvers.problem import NewtonProblem, Point
+from dask_s3vm.solvers.problem import NewtonProblem, Point, Slope, Steps
 
 #: A full step is kept as it is when the slope at its end is this small part of that at its start.
 FLAT = 0.1
@@ -189,6 +189,7 @@ def _newton_step(
         residual,
         max_cg,
         scale,
+        problem.cg_steps(point),
     )
     # 2 evaluate the full step: one pass, and the next gradient if it is kept
     moved = problem.evaluate(point.w + solve.x, beside=point)
@@ -196,8 +197,7 @@ def _newton_step(
     at_0, at_1 = dot(point.gradient, solve.x), dot(moved.gradient, solve.x)
     step, rounds = 1.0, 0
     if abs(at_1) > FLAT * abs(at_0) and at_0 < 0:
-        trial = moved
-        step, rounds = exact_step(lambda s: problem.slope(point, trial, s), at_0, at_1)
+        step, rounds = exact_step(problem.slope(point, moved), at_0, at_1)
         moved = problem.evaluate(point.w + step * solve.x, beside=point)
     report = NewtonStep(
         iteration,
@@ -235,6 +235,9 @@ def _inner_tolerance(here: float, last: float, enough: float, forcing: Forcing) 
 #: p -> (A p, p.A p)
 Product = Callable[[np.ndarray], tuple[np.ndarray, float]]
 
+#: Most steps of one call of `Steps`: an interrupt waits for them.
+AT_ONCE = 32
+
 
 @dataclass(frozen=True)
 class CGResult:
@@ -251,6 +254,7 @@ def conjugate_gradients(
     tol: float,
     max_steps: int,
     scale: np.ndarray | None = None,
+    steps: Steps | None = None,
 ) -> CGResult:
     """Solve A x = rhs from x = 0 until |rhs - A x| <= tol.
 
@@ -261,6 +265,7 @@ def conjugate_gradients(
     tol : absolute bound on the norm of the residual.
     max_steps : most products.
     scale : positive diagonal preconditioner; None for none.
+    steps : makes several steps at once, in place of the product; see `NewtonProblem.cg_steps`.
     """
     inverse = np.ones_like(rhs) if scale is None else 1.0 / scale
     x = np.zeros_like(rhs)
@@ -270,6 +275,13 @@ def conjugate_gradients(
     rz = dot(r, p)
     n_steps = 0
     while residual > tol and n_steps < max_steps:
+        if steps is not None:
+            most = min(AT_ONCE, max_steps - n_steps)
+            made, rz, residual, is_zero = steps(x, r, p, inverse, rz, residual, tol, most)
+            n_steps += made
+            if is_zero:
+                break
+            continue
         product_p, curvature = product(p)
         n_steps += 1
         if not curvature > 0.0:  # p = 0 to working precision
@@ -282,10 +294,6 @@ def conjugate_gradients(
 
 
 # Exact line search on a piecewise quadratic ---------------------------------------------------
-
-
-#: step -> (phi'(step), phi''(step))
-Slope = Callable[[float], tuple[float, float]]
 
 
 def exact_step(

@@ -8,6 +8,7 @@ lam    weight of the regularizer; lam_u, r, T: see the methods that use them
 J      active rows: those with y_i o_i < 1
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +29,15 @@ class Point:
     slot: int
 
 
+#: Steps of conjugate gradients: (x, r, p, inverse, r.z, residual, tol, most) -> (number of steps,
+#: r.z, residual, whether p is 0); x, r and p are moved along. See `kernels.cg`.
+Steps = Callable[..., tuple[int, float, float, bool]]
+
+
+#: step -> (phi'(step), phi''(step)) of a function phi along a line.
+Slope = Callable[[float], tuple[float, float]]
+
+
 class NewtonProblem(Protocol):
     """A strictly convex, piecewise quadratic function of w.
 
@@ -44,10 +54,14 @@ class NewtonProblem(Protocol):
         """H p and p.H p, with the generalized Hessian H at the point."""
         ...
 
+    def cg_steps(self, point: Point) -> Steps | None:
+        """What makes several steps of conjugate gradients with H at once; None if nothing does."""
+        ...
+
     def hessian_diagonal(self, point: Point) -> np.ndarray:
         """Diagonal of H."""
         ...
 
-    def slope(self, point: Point, trial: Point, step: float) -> tuple[float, float]:
+    def slope(self, point: Point, trial: Point) -> Slope:
         """First and second derivative of step -> f(w + step (trial.w - w))."""
         ...

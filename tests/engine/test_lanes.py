@@ -1,6 +1,7 @@
 """Solves that share rounds have the bits that they have alone."""
 
 import threading
+from dataclasses import replace
 from functools import partial
 
 import dask
@@ -52,6 +53,57 @@ def alone(rows):
 
 def lane_threads():
     return [one for one in threading.enumerate() if one.name == "s3vm-lane"]
+
+
+@pytest.fixture(params=["cluster", "threads"])
+def engine_of(request, losses, monkeypatch):
+    """Place rows; solves on them share rounds, or have threads of their own."""
+    monkeypatch.setattr(lanes, "KERNEL_BYTES", 0)
+
+    def place(rows):
+        if request.param == "cluster":
+            return losses(*rows).engine()
+        with dask.config.set({"s3vm.threads": 3}):
+            return ingest(*rows).place(np.arange(5))
+
+    return place
+
+
+@pytest.mark.parametrize("most", [2, 3, 32])
+def test_threads_with_solves_of_their_own_give_the_same_bits(rows, alone, most, monkeypatch):
+    monkeypatch.setattr(lanes, "KERNEL_BYTES", 0)
+    begun = set()
+
+    def seen(work, engine):
+        begun.add(threading.get_ident())
+        return work(engine)
+
+    with dask.config.set({"s3vm.threads": most}):
+        engine = ingest(*rows).place(np.arange(5))
+    before = engine.rounds
+    assert run_together(engine, [partial(seen, work) for work in works_of(SOLVES)]) == alone
+    assert threading.get_ident() not in begun
+    n_rounds = engine.rounds - before
+    assert not any(shard.state for shard in engine.shared_rows().shards)
+    assert all(shard.weights is None for shard in engine.shared_rows().shards)
+    again = ingest(*rows).place(np.arange(5))
+    assert run_together(again, works_of(SOLVES)[:1]) == alone[:1]  # nothing to run beside
+    for work in works_of(SOLVES)[1:]:
+        work(again)
+    assert n_rounds == again.rounds
+    assert not lane_threads()
+
+
+@pytest.mark.parametrize("reason", ["small", "no memory", "file", "one thread", "one at once"])
+def test_solves_in_turn(rows, monkeypatch, reason):
+    monkeypatch.setattr(lanes, "KERNEL_BYTES", 1 << 20 if reason == "small" else 0)
+    if reason == "no memory":
+        monkeypatch.setattr(lanes, "LANE_BYTES", 1)
+    with dask.config.set({"s3vm.threads": 1 if reason == "one thread" else 2}):
+        engine = ingest(*rows).place(np.arange(5))
+    engine.layout = replace(engine.layout, mapped=reason == "file")
+    with dask.config.set({"s3vm.solves-at-once": 1 if reason == "one at once" else 32}):
+        assert run_together(engine, [lambda one: one] * 3) == [engine] * 3
 
 
 @pytest.mark.parametrize("most", [2, 3, 32])
@@ -126,7 +178,7 @@ def test_long_recipes_of_lanes_become_copies(rows, losses, monkeypatch):
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
-def test_an_error_of_one_solve_ends_all(rows, losses, error):
+def test_an_error_of_one_solve_ends_all(rows, engine_of, error):
     closed = []
 
     def failing(engine):
@@ -141,7 +193,7 @@ def test_an_error_of_one_solve_ends_all(rows, losses, error):
             closed.append(engine)
 
     with dask.config.set({"s3vm.threads": 3}):
-        engine = losses(*rows).engine()
+        engine = engine_of(rows)
         with pytest.raises(type(error)):
             run_together(engine, [endless, failing, endless])
     assert len(closed) == 2
@@ -149,7 +201,7 @@ def test_an_error_of_one_solve_ends_all(rows, losses, error):
     assert engine.sum(count_rows) == (400,)
 
 
-def test_an_interrupt_ends_all(rows, losses):
+def test_an_interrupt_ends_all(rows, engine_of):
     begun = threading.Event()
 
     def endless(engine):
@@ -158,7 +210,7 @@ def test_an_interrupt_ends_all(rows, losses):
             begun.set()
 
     with dask.config.set({"s3vm.threads": 3}):
-        engine = losses(*rows).engine()
+        engine = engine_of(rows)
     interrupt = Interrupt()
     work = Work(lambda: run_together(engine, [endless] * 4), interrupt)
     work.start()
@@ -170,9 +222,9 @@ def test_an_interrupt_ends_all(rows, losses):
     assert not lane_threads()
 
 
-def test_an_error_in_a_shard_ends_all(rows, losses):
+def test_an_error_in_a_shard_ends_all(rows, engine_of):
     with dask.config.set({"s3vm.threads": 2}):
-        engine = losses(*rows).engine()
+        engine = engine_of(rows)
         with pytest.raises(ZeroDivisionError):
             run_together(engine, [lambda lane, k=k: lane.sum(divide, k) for k in (1, 0, 2)])
     assert not lane_threads()

@@ -58,7 +58,8 @@ def alone(name, rows):
 
 @pytest.mark.parametrize("n_threads", [2, 4])
 @pytest.mark.parametrize("name", METHODS)
-def test_in_threads(name, rows, n_threads):
+def test_in_threads(name, rows, n_threads, monkeypatch):
+    monkeypatch.setattr(lanes, "KERNEL_BYTES", 0)
     whole = alone(name, rows)
     with dask.config.set({"s3vm.threads": n_threads}):
         model = METHODS[name]().fit(*rows)
@@ -134,6 +135,49 @@ def test_a_stopped_fit_goes_on_with_all_classes(name, rows, tmp_path, monkeypatc
     assert found_by(model) == found_by(whole)
     assert len(seen) - before < n_rows
     assert len({row["class"] for row in seen[:before]}) > 1
+
+
+def test_a_fit_stopped_in_threads_goes_on(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "SAVING_SHARE", 1e9)
+    monkeypatch.setattr(lanes, "KERNEL_BYTES", 0)
+    whole = alone("tsvm", rows)
+    seen = []
+
+    def stop(row):
+        seen.append(row)
+        if len(seen) == len(whole.history_) // 2:
+            raise Stop
+
+    with dask.config.set({"s3vm.checkpoint-interval": "0 s", "s3vm.threads": 2}):
+        with pytest.raises(Stop):
+            METHODS["tsvm"](checkpoint=tmp_path, callbacks=stop).fit(*rows)
+        before = len(seen)
+        model = METHODS["tsvm"](checkpoint=tmp_path, callbacks=stop).fit(*rows)
+    assert found_by(model) == found_by(whole)
+    assert len(seen) - before < len(whole.history_)
+
+
+@pytest.mark.parametrize("safe", [False, True])
+def test_folds_in_threads(make_rows, safe, monkeypatch):
+    """Folds of two classes have threads of their own, and the same say."""
+    monkeypatch.setattr(lanes, "KERNEL_BYTES", 0)
+    in_threads, widths = lanes.run_in_threads, []
+
+    def seen(engine, works, n_threads):
+        widths.append(n_threads)
+        return in_threads(engine, works, n_threads)
+
+    monkeypatch.setattr(lanes, "run_in_threads", seen)
+    X, y = make_rows(600, 8, seed=1)
+    y = np.where(np.arange(600) % 3 == 0, -1, y > 0)
+    found = []
+    for n_threads in (1, 2, 3):
+        with dask.config.set({"s3vm.threads": n_threads}):
+            model = s3.TSVM(lam=1e-2, safe=safe).fit(X, y)
+        found.append((found_by(model), model.decision_reason_, model.candidates_))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0][2]) == 2
+    assert widths == [2, 2, 3, 2]  # five folds by two and by three
 
 
 def test_an_error_of_one_class_is_the_error_of_the_fit(rows, on_cluster):

@@ -263,3 +263,30 @@ def test_dask_may_read_labels_and_rows_of_parquet_in_other_pieces(tmp_path, mixe
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6)
         found = model.predict(lazy.drop(columns="y")).compute()
         pd.testing.assert_series_equal(found, expected.predict(wide.drop(columns="y")))
+
+
+@pytest.mark.parametrize("words", [True, False], ids=["words", "numbers"])
+@pytest.mark.parametrize("kind", ["pandas", "dask", "polars"])
+def test_the_column_of_labels_may_stay_in_frames_to_be_predicted(kind, words, tmp_path):
+    frame = PANDAS.assign(bought=np.where(Y < 0, None, np.where(TRUE, "yes", "no")))
+    if words:
+        frame["country"] = np.where(TRUE, "de", "pl")
+    make = {"pandas": lambda f: f, "polars": pl.from_pandas}
+    make["dask"] = lambda f: dd.from_pandas(f, npartitions=3)
+    model = L2SVM().fit(make[kind](frame), "bought")
+    wanted = np.asarray(model.predict(make[kind](frame.drop(columns="bought"))))
+    assert (np.asarray(model.predict(make[kind](frame))) == wanted).all()
+    save_model(model, tmp_path / "model.npz")
+    assert (np.asarray(load_model(tmp_path / "model.npz").predict(frame)) == wanted).all()
+    model.fit(PANDAS, Y)
+    with pytest.raises(ValueError, match="it has 'bought'"):
+        model.predict(PANDAS.assign(bought=0))
+
+
+def test_labels_in_another_order_than_the_rows_are_refused():
+    labels = pd.Series(Y, index=PANDAS.index)
+    with pytest.raises(ValueError, match=r"wanted y.loc\[X.index\]"):
+        L2SVM().fit(PANDAS, labels.iloc[::-1])
+    wanted = L2SVM().fit(PANDAS, Y).coef_
+    assert (L2SVM().fit(PANDAS, labels).coef_ == wanted).all()
+    assert (L2SVM().fit(PANDAS, labels.reset_index(drop=True)).coef_ == wanted).all()

@@ -180,7 +180,7 @@ def test_what_a_fit_sets_is_documented(kind, make_rows):
     model = kind(**small).fit(X, y)
     found = {name for name in vars(model) if name.endswith("_")}
     known = {name for name, _ in documented(kind, "Attributes")}
-    assert known - {"feature_names_in_"} == found
+    assert known - {"feature_names_in_", "label_name_"} == found  # of frames
 
 
 @pytest.mark.parametrize("name", sorted({n for k in ESTIMATORS.values() for n in k().get_params()}))

@@ -150,6 +150,7 @@ def test_few_wide_rows_are_exact(texts, lazy, as_dask):
 def test_many_wide_rows_go_through_landmarks(texts, monkeypatch):
     X, y = texts
     monkeypatch.setattr(_least_squares_model, "LARGEST", 100)  # fewer than rows and columns
+    monkeypatch.setattr(_least_squares_model, "MOST_LABELED", 0)  # those drawn alone
     exact, near, far = (
         RLSC(lam=1e-2, n_components=n, random_state=0).fit(X, y).objective_ for n in (None, 90, 9)
     )
@@ -185,3 +186,22 @@ def test_one_line_of_progress_and_each_row_of_the_history_once(capsys):
     assert [row["lam"] for row in seen] == [0.1, 1.0, 10.0]
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(set(lines)) == 2  # the first row and the last
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_labeled_rows_are_landmarks_of_wide_rows(lazy, monkeypatch):
+    X, y = data(n=90, d=40)
+    few = np.where(np.arange(90) % 5 == 0, y, -1)
+    rows = sp.csr_array(X)
+    given = (da.from_array(rows, chunks=(30, 40)), da.from_array(few, chunks=30)) if lazy else None
+    exact = RLSC(0.1).fit(rows, few)
+    monkeypatch.setattr(_least_squares_model, "LARGEST", 20)
+    model = RLSC(0.1, n_components=5, random_state=0).fit(*(given or (rows, few)))
+    # the model is a sum of the labeled rows, and of the bias, which the features do not change
+    np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(model.intercept_, exact.intercept_, rtol=1e-7)
+    for name, value in (("MOST_LABELED", 17), ("FEATURE_BYTES", 8 * 90 * 20)):
+        with monkeypatch.context() as patch:
+            patch.setattr(_least_squares_model, name, value)  # no room for 18 of them
+            other = RLSC(0.1, n_components=5, random_state=0).fit(rows, few)
+        assert np.abs(other.coef_ - exact.coef_).max() > 0.01 * np.abs(exact.coef_).max()

@@ -25,7 +25,8 @@ from dask_s3vm import (
     save_model,
 )
 from dask_s3vm.datasets import hide_labels, make_g2c
-from dask_s3vm.estimators._safe import _margins
+from dask_s3vm.estimators import _settled
+from dask_s3vm.estimators._trials import _margins
 from dask_s3vm.methods import safe
 from dask_s3vm.model_selection import S3VMGridSearchCV
 from dask_s3vm.prediction import classes_of
@@ -97,7 +98,8 @@ def test_every_method_falls_back_to_its_own_supervised_model(name):
     assert model.candidates_[1]["name"] == model.facts.name
 
 
-def test_without_the_guard_the_model_is_the_plain_one():
+def test_without_the_guard_the_model_is_the_plain_one(monkeypatch):
+    monkeypatch.setattr(_settled, "FREE_CHANGE", 1.0)  # folds are not asked for other reasons
     X, _, y = helpful()
     guarded, plain = TSVM(safe=True, positive_ratio=0.5), TSVM(positive_ratio=0.5)
     guarded.fit(X, y)

@@ -11,6 +11,7 @@ from dask_s3vm.methods.base import class_totals
 from dask_s3vm.methods.ratio import (
     DEPENDENCE,
     MOST_POWER,
+    WRONG_ROWS,
     estimate_ratios,
     given_ratio,
     powered,
@@ -117,8 +118,16 @@ def test_the_formula(rng):
     r = np.corrcoef(z, g)[0, 1] ** 2
     k *= 1 - 2 * (1 - r) / (r * (min(z.sum(), 60 - z.sum()) - 2))
     assert found.value == pytest.approx(z.mean() + k * (0.5 - g.mean()))
-    spread = np.sqrt(DEPENDENCE * (z - k * g).var() * 60 / 57 * (1 / 60 + 1 / 1000))
+    rest = (60 * (z - k * g).var() + WRONG_ROWS) / 57
+    spread = np.sqrt(DEPENDENCE * rest * (1 / 60 + 1 / 1000))
     assert found.high - found.value == pytest.approx(stats.t.ppf(0.975, 57) * spread)
+
+
+def test_scores_that_are_right_about_all_labels_leave_a_doubt():
+    z = np.arange(50) % 2 == 0
+    found = powered(z, z.astype(float), np.ones(50), 0.52, 1000.0)
+    assert found.value == pytest.approx(0.52)
+    assert 0.02 < found.high - found.value < 0.05  # a row in fifty
 
 
 def test_scores_that_tell_nothing_leave_the_share(rng):

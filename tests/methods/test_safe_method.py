@@ -1,5 +1,7 @@
 """The parts of the guard: folds, paired counts, the decision."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -7,6 +9,7 @@ from scipy.stats import binomtest
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.methods.safe import (
     LEAST_GAIN,
+    LEAST_TESTED,
     N_FOLDS,
     OPEN,
     WIDTH,
@@ -15,8 +18,8 @@ from dask_s3vm.methods.safe import (
     Trials,
     assign_folds,
     choose,
-    clear_part,
     compare,
+    part_of_folds,
 )
 from dask_s3vm.problems.sample import draw_sample
 
@@ -76,7 +79,17 @@ def test_what_rows_say_clearly(fixed, broken, wanted):
     other = [[0] * fixed + [1] * broken + [0] * (20 - fixed - broken)]
     found = compare(["supervised", "other"], trials(first, other))[1]
     assert (found.fixed, found.broken) == (fixed, broken)
-    assert clear_part(found) == wanted
+    assert part_of_folds(found, LEAST_TESTED) == wanted
+
+
+@pytest.mark.parametrize(
+    ("gain", "n_labeled", "wanted"),
+    [(-1.0, 100, 1.0), (-0.9, 100, None), (-3.0, 300, None), (-1.0, 299, 1.0)],
+)
+def test_few_labels_may_not_be_lost(gain, n_labeled, wanted):
+    found = Candidate("other", 0.1, gain, 2.0, 2.0, p_value=0.7)
+    assert part_of_folds(found, n_labeled) == wanted
+    assert part_of_folds(replace(found, p_value=0.01), n_labeled) == 0.0
 
 
 def test_a_gain_is_counted_by_margins_in_units_of_each_model():
@@ -105,21 +118,26 @@ def test_the_better_candidate_is_kept_and_the_first_of_equals():
     assert choose([candidate(gain) for gain in (0.0, 2.0, 4.0, 4.0)]) == 2
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 5])
 @pytest.mark.parametrize("gain", [-1, 0, 1, 2])
-def test_folds_are_drawn_again_while_the_gain_is_open(gain):
+def test_folds_are_drawn_again_while_the_gain_is_open(gain, at_once):
     """One fold of each repeat has rows that only one of the models puts right."""
     codes = np.arange(40) % 2
     folds = assign_folds(codes)
     done = []
 
-    def margins_of(out):
-        margins = np.ones((2, np.count_nonzero(out)))
-        if len(done) % N_FOLDS == 0:
-            margins[0 if gain > 0 else 1, : abs(gain)] = -1.0
-        done.append(out)
-        return margins
+    def margins_of(outs):
+        assert 1 <= len(outs) <= at_once
+        found = []
+        for out in outs:
+            margins = np.ones((2, np.count_nonzero(out)))
+            if len(done) % N_FOLDS == 0:
+                margins[0 if gain > 0 else 1, : abs(gain)] = -1.0
+            done.append(out)
+            found.append(margins)
+        return found
 
-    method = FoldTrials(folds, 2, margins_of)
+    method = FoldTrials(folds, 2, margins_of, at_once)
     state = method.start()
     while not state.done:
         state = method.advance(state)

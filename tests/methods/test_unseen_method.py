@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from dask_s3vm import L2SVM
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.methods.base import BinaryTask
-from dask_s3vm.methods.blend import Evidence, all_evidence, evidence, supervised_part
+from dask_s3vm.methods.blend import BINS, Evidence, all_evidence, evidence, supervised_part
 from dask_s3vm.methods.unseen import Mistakes, unseen_mistakes
 
 
@@ -146,3 +146,28 @@ def test_a_boundary_beside_the_rows_is_not_empty(shift):
     assert found.n_positive.tolist() == [np.sum(own > 0), np.sum(supervised > 0)]
     assert (supervised_part(found, False) == 1.0) == (shift > 1.0)
     assert isinstance(found, Evidence)
+
+
+def test_how_many_predictions_a_part_would_change():
+    rng = np.random.default_rng(4)
+    both = rng.normal(size=(2, 500)) * [[1.0], [0.3]]
+    targets, weights = np.where(np.arange(500) < 50, 1, 0), rng.integers(0, 3, 500).astype(float)
+    pieces = [slice(0, 90), slice(90, 500)]
+    found = all_evidence([evidence(both[:, at], targets[at], weights[at]) for at in pieces])
+    own, supervised = both[:, targets == 0]
+    for part in (0.0, 0.2, 0.5, 0.77, 0.99, 1.0):
+        parts = part - np.array([0.0, 1.0]) / BINS  # bins are counted as a whole
+        most, least = (
+            np.average(differ, weights=weights[targets == 0])
+            for differ in (
+                (a * supervised + (1.0 - a) * own > 0) != (supervised > 0)
+                for a in (max(parts[1], 0.0), parts[0])
+            )
+        )
+        assert least <= found.changed(part) <= most
+    assert found.changed(1.0) == 0.0
+    assert found.changed(0.0) == pytest.approx(
+        np.average((own > 0) != (supervised > 0), weights=weights[targets == 0])
+    )
+    nothing = evidence(np.zeros((2, 3)), np.zeros(3, dtype=int), None)
+    assert nothing.changed(0.0) == 0.0

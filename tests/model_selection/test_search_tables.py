@@ -4,6 +4,7 @@ import sys
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 from search_cases import FOLDS, few_labels, split_scores
 from sklearn.base import clone, is_classifier
@@ -14,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dask_s3vm import L2SVM, RLSC, S2RLSC, TSVM
+from dask_s3vm import L2SVM, RLSC, S2RLSC, TSVM, TableEncoder
 from dask_s3vm.baselines import SupervisedClassifier, baseline
 from dask_s3vm.model_selection import LabeledKFold, S3VMGridSearchCV, S3VMRandomizedSearchCV
 from dask_s3vm.model_selection.metrics import LazyScorer
@@ -193,6 +194,25 @@ def test_a_pipeline(data):
     train, test = next(FOLDS.split(X, y))
     wanted = clone(pipe).set_params(tsvm__lam=1.0).fit(X[train], y[train]).score(X[test], y[test])
     assert split_scores(search)[1, 0] == wanted
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_pipeline_opens_a_frame_itself(named, tmp_path):
+    rng = np.random.default_rng(0)
+    buys = rng.random(120) < 0.4
+    frame = pd.DataFrame(
+        {
+            "age": np.where(np.arange(120) == 3, np.nan, rng.normal(30 + 20 * buys, 8)),
+            "note": np.where(buys, "a good thing", "a bad thing"),
+        }
+    )
+    truth = np.where(buys, "yes", "no")
+    y = np.where(np.arange(120) < 40, truth, None)
+    pipe = make_pipeline(TableEncoder(missing="median", text=["note"]), L2SVM())
+    search = S3VMGridSearchCV(pipe, {"l2svm__lam": [0.1, 1.0]}, cv=3, checkpoint=tmp_path)
+    search.fit(frame.assign(bought=y), "bought") if named else search.fit(frame, y)
+    assert search.best_score_ == 1.0
+    assert (search.predict(frame) == truth).all()
 
 
 # what is refused, and what fails

@@ -91,11 +91,11 @@ def test_slope_is_the_derivative_along_the_line(setting, bias, step, rng):
     a, b = rng.normal(size=(2, 13))
     here = problem.evaluate(a)
     there = problem.evaluate(b, beside=here)
-    slope, curvature = problem.slope(here, there, step)
+    slope, curvature = problem.slope(here, there)(step)
     h = 1e-6
     along = [f(a + (step + k * h) * (b - a)) for k in (-1, 1)]
     assert slope == pytest.approx((along[1] - along[0]) / (2 * h), rel=1e-6, abs=1e-8)
-    ahead, behind = (problem.slope(here, there, step + k * h)[0] for k in (1, -1))
+    ahead, behind = (problem.slope(here, there)(step + k * h)[0] for k in (1, -1))
     assert curvature == pytest.approx((ahead - behind) / (2 * h), rel=1e-3)
 
 
@@ -163,5 +163,5 @@ def test_rounds_are_counted_one_per_operation(setting, bias, rng):
     before = setting[0].rounds
     point = problem.evaluate(rng.normal(size=13))
     problem.hessian_product(point, rng.normal(size=13))
-    problem.slope(point, problem.evaluate(rng.normal(size=13), beside=point), 0.5)
+    problem.slope(point, problem.evaluate(rng.normal(size=13), beside=point))(0.5)
     assert setting[0].rounds - before == 4

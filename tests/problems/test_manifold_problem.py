@@ -101,6 +101,6 @@ def test_slope_along_a_line(setting, rng):
         point = problem.evaluate(here)
         trial = problem.evaluate(end, beside=point)
         for step in (0.0, 0.3, 1.0):
-            slope, _ = problem.slope(point, trial, step)
+            slope, _ = problem.slope(point, trial)(step)
             places = [here + (step + change) * (end - here) for change in (1e-6, -1e-6)]
             assert (f(places[0]) - f(places[1])) / 2e-6 == pytest.approx(slope, rel=1e-5, abs=1e-7)

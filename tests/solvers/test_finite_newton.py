@@ -41,13 +41,20 @@ class PlainProblem:
         product = self._hessian(point.w) @ p
         return product, float(p @ product)
 
+    def cg_steps(self, point):
+        return None
+
     def hessian_diagonal(self, point):
         return np.diag(self._hessian(point.w)).copy()
 
-    def slope(self, point, trial, step):
+    def slope(self, point, trial):
         move = trial.w - point.w
-        w = point.w + step * move
-        return float(self.g(w) @ move), float(move @ self._hessian(w) @ move)
+
+        def at(step):
+            w = point.w + step * move
+            return float(self.g(w) @ move), float(move @ self._hessian(w) @ move)
+
+        return at
 
     def minimum(self):
         found = scipy.optimize.minimize(
