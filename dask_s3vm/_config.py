@@ -45,8 +45,12 @@ def greedy_bytes() -> int:
 
 def exchange_bytes() -> float:
     """Bytes of a vector from which on workers exchange it among themselves; infinity for never."""
-    least = dask.config.get("s3vm.exchange-bytes")
-    return math.inf if least is None else parse_bytes(least)
+    return _parsed_bytes(dask.config.get("s3vm.exchange-bytes"))
+
+
+@functools.lru_cache(maxsize=64)  # needed in every round
+def _parsed_bytes(text: str | float | None) -> float:
+    return math.inf if text is None else parse_bytes(text)
 
 
 def solves_at_once() -> int:

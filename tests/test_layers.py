@@ -46,7 +46,7 @@ LAYERS = {
     ],
     "baselines": ["labels", "features", "estimators"],
     "model_selection": [
-        "_version", "_config", "exceptions", "labels", "interrupts", "numerics", "engine",
+        "_version", "_config", "exceptions", "labels", "frames", "interrupts", "numerics", "engine",
         "features", "io", "checkpoints", "estimators",
     ],
     "datasets": ["_lazy", "labels", "numerics", "engine", "features", "io"],

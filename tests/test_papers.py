@@ -181,19 +181,55 @@ def test_rows_of_other_sets_stay_as_they_are(tmp_path):
     assert len(sets.rows) == 2
 
 
-def test_the_page_counts_cells_and_winners(tmp_path):
+def test_the_page_counts_cells_and_winners_and_gives_reasons(tmp_path, monkeypatch):
     tables, readme = script("tables"), script("readme")
     table = tables.Table("001_table_2", "Table 2", tmp_path)
-    table.add(next(iter(table.paper)), {"RLSC": [10.6], "LIBSVM": [50.0], "UniverSVM": [0.1]})
-    assert readme.counts(tmp_path, ["001_table_2"]) == (
-        "**Of 3 cells 1 agree, 1 are better, 1 are worse.** Worse, by method: RLSC 0 of 1, "
-        "LIBSVM 1 of 1, UniverSVM 0 of 1."
-    )
+    table.add(next(iter(table.paper)), {"RLSC": [10.6], "LIBSVM": [50.0], "UniverSVM": [0.1],
+                                        "S2RLSC": [60.0]})  # fmt: skip
+    assert "| S2RLSC, Table 2 (error) | 1 | 1 | 2 | 50 % | 1 |" in readme.summary(tmp_path)
+    known = [{"tables": ["001_table_2"], "rows": ["Gaussian2C l=25"], "methods": ["S2RLSC"],
+              "why": "The\n draw."}]  # fmt: skip
+    monkeypatch.setattr(readme, "reasons", lambda: known)
+    assert readme.worse(tmp_path, ["001_table_2"]).split("\n") == [
+        "- **Gaussian2C with 25 labels**: LIBSVM 50.0 instead of 13.0 ± 2.9. Not explained.",
+        "- **Gaussian2C with 25 labels**: S2RLSC 60.0 instead of 0.8 ± 0.5. The draw.",
+    ]
     best = tables.Table("best", "Best", tmp_path, extra=("one", "two"), best=True)
     best.add(("a",), {"one": [1.0, 3.0], "two": [5.0]})
     best.add(("b",), {"one": [1.0], "two": [1.0]})
     assert readme.best(tmp_path, "best") == "**Best of 2 rows:** one 2, two 1."
     assert "| a | **2.0 ± 1.0** | 5.0 |" in best.markdown()
+
+
+def test_rows_know_the_code_that_computed_them(tmp_path):
+    tables = script("tables")
+    kept = tmp_path / "row.json"
+    kept.write_text('{"0": 1.0, "code": "abc1234"}')
+    first, second, *_ = tables.Table("001_table_2", "Table 2", tmp_path).paper
+    table = tables.Table("001_table_2", "Table 2", tmp_path)
+    table.add(first, {"RLSC": [10.0]}, kept=kept)
+    table.add(second, {"RLSC": [5.0]})
+    again = tables.Table("001_table_2", "Table 2", tmp_path)
+    again.miss(first, tables.LEFT_OUT)
+    again.add(second, {"LIBSVM": [5.0]}, kept=kept)
+    assert again.rows[second]["RLSC"].mean == 5.0  # as it was
+    again.add(second, {"RLSC": [5.0], "LIBSVM": [5.0]}, kept=kept)
+    assert again.codes() == "Computed by commit abc1234."
+    assert lines(tmp_path / "001_table_2.csv")[0]["code"] == "abc1234"
+    assert f"{tables.code()} (1)" in table.codes()
+
+
+def test_every_worse_cell_has_a_reason():
+    readme = script("readme")
+    page = (PAPERS / "README.md").read_text(encoding="utf-8")
+    assert "Not explained." not in page
+    known = readme.reasons()
+    for one in known:
+        cells = [(table, cell) for table in one["tables"]
+                 for cell in lines(PAPERS / "results" / f"{table}.csv")]  # fmt: skip
+        worse = [pair for pair in cells if pair[1]["agree"] == "no, worse"]
+        fits = [cell for table, cell in worse if readme.reason_of(cell, table, [one])]
+        assert fits, one["rows"]
 
 
 def test_balanced_draws_have_half_of_the_labels_of_each_class():
@@ -302,5 +338,5 @@ def test_results_that_are_kept_have_every_row():
 def test_page_holds_the_results_that_are_kept():
     page = (PAPERS / "README.md").read_text(encoding="utf-8")
     assert page == script("readme").filled(page, PAPERS / "results")
-    for name in [*SHAPES, "ssl_book_linear", "ssl_book_rbf"]:
-        assert f"<!-- {name} -->" in page
+    shown = page.count("<summary>") - page.count("<b>Figures.</b>")
+    assert shown == len(list((PAPERS / "results").glob("*.md")))

@@ -77,7 +77,13 @@ def _labels_of_block(labels: Any) -> np.ndarray:
 def as_weights(weights: Any) -> np.ndarray:
     """Check sample weights: 1-dimensional, finite, not negative, of a size to compute with."""
     refuse_masked(weights, "sample_weight")
-    weights = np.asarray(weights, dtype=np.float64)
+    weights = np.asarray(weights)
+    if weights.dtype.kind in "cmMV":
+        raise TypeError(f"sample_weight has dtype {weights.dtype}; wanted real numbers")
+    try:
+        weights = weights.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight has entries that are no numbers: {error}") from error
     if weights.ndim != 1:
         raise ValueError(f"sample_weight must be 1-dimensional, got shape {weights.shape}")
     if not np.all(np.isfinite(weights)):

@@ -25,6 +25,7 @@ from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import RoundTimes
 from dask_s3vm.engine.shard import drop_state
 from dask_s3vm.engine.tree import Parts, sum_nodes
+from dask_s3vm.engine.watch import release
 from dask_s3vm.engine.workers import (
     Holdings,
     WorkerList,
@@ -135,8 +136,8 @@ class ClusterEngine:
         groups, self._groups = list(self._groups.values()), {}
         with contextlib.suppress(Exception):  # a lost worker has released its rows
             call_all(self._client, [(group.actor, ()) for group in groups], "close", patience=2.0)
-        with contextlib.suppress(Exception):
-            self._client.cancel([group.actor.future for group in groups])
+        with contextlib.suppress(Exception):  # not `cancel`: the scheduler would log each key
+            release(self._client, [group.actor.future for group in groups])
 
     def __repr__(self) -> str:
         return f"<ClusterEngine: {self.layout.n_shards} shards on {len(self._groups)} workers>"
@@ -232,8 +233,9 @@ class ClusterEngine:
             if self._closed:
                 raise EngineError("the engine is closed")
             try:
-                rebuilt.update(self._unplaced())
-                self._place_unplaced()
+                if missing := self._unplaced():
+                    rebuilt.update(missing)
+                    self._place(missing)
                 if self._restore(names):
                     return rebuilt
             except LineageError:
@@ -284,11 +286,8 @@ class ClusterEngine:
             return set()
         return set(range(self.layout.n_shards)).difference(*lists)
 
-    def _place_unplaced(self) -> None:
+    def _place(self, missing: list[int]) -> None:
         """Build the shards that no group holds: all at first, later those of lost workers."""
-        missing = self._unplaced()
-        if not missing:
-            return
         self._worker_list.forget()
         if not self._placed:
             self._build(missing, _config.replacement_timeout())

@@ -9,12 +9,13 @@ process.
 is no client, and small local work should not wait for its import.
 """
 
+import contextlib
 import logging
 import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import dask
@@ -77,6 +78,20 @@ def inside_task() -> bool:
     return True
 
 
+@contextlib.contextmanager
+def in_one_span(client: "distributed.Client") -> Iterator[None]:
+    """Have all tasks of a client that are submitted meanwhile belong to a single span of dask.
+
+    The scheduler opens a span of its own for every burst of tasks, and neither it nor the workers
+    ever forget its statistics (`distributed.spans`). A span of the caller stays in force.
+    """
+    if "span" in dask.get_annotations():
+        yield
+        return
+    with dask.annotate(span={"name": ("s3vm",), "ids": (f"s3vm-{client.id}",)}):
+        yield
+
+
 def compute_all(lazy: Sequence[Any]) -> tuple[Any, ...]:
     """As `dask.compute`; on a cluster, detects lost workers and retries."""
     client = current_client()
@@ -92,7 +107,8 @@ def compute_all(lazy: Sequence[Any]) -> tuple[Any, ...]:
     budget = RetryBudget()
     worker_threads(client)
     while True:
-        futures = client.compute(list(lazy))
+        with in_one_span(client):
+            futures = client.compute(list(lazy))
         try:
             return tuple(gathered(client, futures))
         except LOST as error:

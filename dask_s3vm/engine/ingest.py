@@ -16,7 +16,7 @@ from dask.core import get_dependencies
 from dask_s3vm import _config
 from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, as_weights, column_type, make_block, row_count
-from dask_s3vm.engine.computing import compute_all, current_client
+from dask_s3vm.engine.computing import compute_all, current_client, in_one_span
 from dask_s3vm.engine.sources import Columns, LocalSource, Source
 from dask_s3vm.kernels.passes import warm
 from dask_s3vm.labels import as_labels
@@ -238,10 +238,11 @@ def _compile_in_background(client: "distributed.Client | None", X: da.Array) -> 
     state = cluster_state(client)
     workers = first_time(client, kind, found, state)
     done_for(client, kind, workers, state)
-    return [
-        client.submit(warm, *kind, workers=[worker], allow_other_workers=True, pure=False)
-        for worker in workers
-    ]
+    with in_one_span(client):
+        return [
+            client.submit(warm, *kind, workers=[worker], allow_other_workers=True, pure=False)
+            for worker in workers
+        ]
 
 
 def _kind_of(X: da.Array) -> tuple[str, str]:

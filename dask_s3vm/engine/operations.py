@@ -13,7 +13,6 @@ by the calls that changed it since. An engine replays recipes on shards that had
 """
 
 import inspect
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -92,10 +91,10 @@ def uses_of(op: Operation, args: tuple[Any, ...]) -> Uses:
     if callable(declared):
         return declared(*args)
 
+    given = dict(zip(names, args, strict=False))
+
     def fill(name: str) -> str:
-        if "{" not in name:
-            return name
-        return re.sub(r"{(\w+)}", lambda found: str(args[names.index(found[1])]), name)
+        return name.format(**given) if "{" in name else name
 
     changes = None if declared.changes is None else fill(declared.changes)
     return Uses(

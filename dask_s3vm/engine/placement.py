@@ -22,7 +22,7 @@ from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, narrow_rows, row_count, slice_block
 from dask_s3vm.engine.calls import LOST, RemoteGroup, remote_actors, scattered_to
 from dask_s3vm.engine.cluster import ClusterEngine
-from dask_s3vm.engine.computing import RetryBudget, check_lineage
+from dask_s3vm.engine.computing import RetryBudget, check_lineage, in_one_span
 from dask_s3vm.engine.estimate import DataSize, check_room, stays_mapped
 from dask_s3vm.engine.peers import PeerGroup
 from dask_s3vm.engine.plan import Layout
@@ -183,7 +183,8 @@ class ClusterSource:
         """Return the futures of some blocks, by number; makes those that do not exist."""
         missing = sorted(number for number in set(numbers) if number not in self._blocks)
         if missing:
-            self._blocks |= self._make_blocks(missing)
+            with in_one_span(self._client):
+                self._blocks |= self._make_blocks(missing)
         return {number: self._blocks[number] for number in numbers}
 
     def note_loss(self, loss: BaseException) -> None:
@@ -213,7 +214,8 @@ class ClusterSource:
         """Call a function that uses the blocks; retry with new blocks if a worker was lost."""
         while True:
             try:
-                result = work()
+                with in_one_span(self._client):
+                    result = work()
             except LOST as error:
                 self.note_loss(error)
                 self._budget.spend(error)
@@ -318,8 +320,9 @@ class _BlockShardMaker:
         check_room(DataSize.of(self._source.facts), limits, threads, self._layout.mapped)
         futures: list[distributed.Future] = []
         try:
-            for actor in self._submit(shards, threads):
-                futures.append(actor)
+            with in_one_span(self._client):
+                for actor in self._submit(shards, threads):
+                    futures.append(actor)
             actors = remote_actors(self._client, futures)
             self._source.note_success()
         except BaseException as error:

@@ -4,8 +4,10 @@ A broken connection is an error at once. But a process that is frozen or cut off
 keeps its connections open, and a plain wait for it never ends. Every wait here therefore asks the
 scheduler at intervals. The scheduler must answer, and it knows when it last heard from each worker.
 
-Two more waits would never end in plain dask: tasks that a worker was given stay there when it is
-paused for lack of memory or is to retire, and tasks wait forever where no worker is left.
+Three more waits would never end in plain dask: tasks that a worker was given stay there when it is
+paused for lack of memory or is to retire; tasks wait forever where no worker is left; and tasks
+that were to run on a certain worker "or on another one", and became ready while there was none at
+all, are not given to those that join later.
 """
 
 import asyncio
@@ -62,7 +64,7 @@ def in_loop(
             answer.put((None, error))
 
     # an abandoned coroutine is not cancelled: dask's own coroutines inside would log errors
-    client.loop.add_callback(run)
+    client.loop.asyncio_loop.call_soon_threadsafe(_start, run())
     try:
         result, error = interrupts.take(answer, patience)
     except queue.Empty:
@@ -75,20 +77,29 @@ def in_loop(
     return result
 
 
+def _start(work: Coroutine[Any, Any, None]) -> None:
+    """Have the event loop, which this is called in, do something that nobody waits for."""
+    task = asyncio.ensure_future(work)
+    _background.add(task)
+    task.add_done_callback(_background.discard)
+
+
 def watched(
     client: distributed.Client,
     start: Callable[[], Awaitable[T]],
     concerned: Collection[str] = (),
     meanwhile: Callable[[], Awaitable[None]] | None = None,
+    keys: Sequence[Any] = (),
 ) -> T:
     """Wait for the awaitable that `start` returns, in the client's event loop, with a watch.
 
     Raises `SchedulerLostError` if the scheduler does not answer, and `WorkerLostError` if one of
     the workers `concerned`, or one that works for this client, is lost meanwhile, keeps tasks of
     this client without running them, or if there is no worker to run them. Other workers may work
-    for other clients and are left alone. `meanwhile` is awaited after every look.
+    for other clients and are left alone. `meanwhile` is awaited after every look. `keys` are those
+    of tasks that are waited for.
     """
-    return in_loop(client, _watched, client, start, concerned, meanwhile)
+    return in_loop(client, _watched, client, start, concerned, meanwhile, keys)
 
 
 async def _watched(
@@ -96,6 +107,7 @@ async def _watched(
     start: Callable[[], Awaitable[T]],
     concerned: Collection[str],
     meanwhile: Callable[[], Awaitable[None]] | None,
+    keys: Sequence[Any],
 ) -> T:
     task = asyncio.ensure_future(start())
     watch = Watch(client)
@@ -106,7 +118,7 @@ async def _watched(
                 raise WorkerLostError(f"worker {min(lost)} has left the cluster or is silent")
             if meanwhile is not None:
                 await meanwhile()
-            await watch.check_tasks_run()
+            await watch.check_tasks_run(keys)
         return task.result()
     finally:
         task.cancel()
@@ -114,7 +126,11 @@ async def _watched(
 
 def gathered(client: distributed.Client, futures: Sequence[distributed.Future]) -> list[Any]:
     """Wait for the results of futures; see `watched`."""
-    return watched(client, lambda: client.gather(list(futures), asynchronous=True))
+    return watched(
+        client,
+        lambda: client.gather(list(futures), asynchronous=True),
+        keys=[future.key for future in futures],
+    )
 
 
 def release(client: distributed.Client, futures: Iterable[distributed.Future]) -> None:
@@ -225,12 +241,12 @@ class Watch:
             await self._remove(address, workers[address].get("nanny"))
         return lost | ours
 
-    async def check_tasks_run(self) -> None:
+    async def check_tasks_run(self, keys: Sequence[Any] = ()) -> None:
         """Raise `WorkerLostError` if tasks of this client wait where nothing runs them.
 
         That is on workers that have neither run nor started any for `s3vm.worker-timeout`, by the
         last looks, or on a cluster that has had no others for that long, or for
-        `s3vm.replacement-timeout` if that is shorter.
+        `s3vm.replacement-timeout` if that is shorter; or nowhere, those of some `keys`.
         """
         now, patience = time.monotonic(), _config.worker_timeout()
         shorter = min(patience, _config.replacement_timeout())
@@ -244,6 +260,8 @@ class Watch:
                     f"worker {min(stuck)} is paused or about to retire, and has kept tasks for "
                     f"{patience:g} s without running them"
                 )
+        if keys and await self._asked(stranded, keys):
+            raise WorkerLostError("tasks wait for a worker that is gone, not for those there are")
 
     def _note_idle(self, workers: dict[str, Any]) -> None:
         """Note since when workers neither run nor start tasks, and since when all of them do not.
@@ -277,17 +295,18 @@ class Watch:
 
     async def _working_for_us(self, workers: set[str], holding: bool = True) -> set[str]:
         """Return those of some workers that process, or hold, something for this client."""
+        found = await self._asked(working_for, self._client.id, sorted(workers), holding)
+        return set(found or ())
+
+    async def _asked(self, question: Callable[..., Any], *args: Any) -> Any:
+        """Call a function on the scheduler; None if it cannot be called there."""
         try:
-            found = await asyncio.wait_for(
-                self._client._run_on_scheduler(
-                    working_for, self._client.id, sorted(workers), holding
-                ),
-                _config.scheduler_timeout(),
+            return await asyncio.wait_for(
+                self._client._run_on_scheduler(question, *args), _config.scheduler_timeout()
             )
         except Exception as error:  # this package need not be installed on the scheduler
-            logger.debug("cannot ask whom workers work for, leaving them alone: %r", error)
-            return set()
-        return set(found)
+            logger.debug("cannot ask the scheduler: %r", error)
+            return None
 
     async def _remove(self, address: str, nanny: str | None) -> None:
         logger.warning("worker %s is silent: removing it from the cluster", address)
@@ -297,9 +316,7 @@ class Watch:
                 _config.scheduler_timeout(),
             )
         if nanny:  # it may still respond, and start another worker
-            task = asyncio.ensure_future(_restart(self._client, nanny))
-            _background.add(task)
-            task.add_done_callback(_background.discard)
+            _start(_restart(self._client, nanny))
 
 
 async def _restart(client: distributed.Client, nanny: str) -> None:
@@ -318,18 +335,39 @@ def working_for(
     """
 
     def is_wanted(task: Any) -> bool:
-        stack, seen = [task], set()
-        while stack:
-            one = stack.pop()
-            if any(state.client_key == client for state in one.who_wants or ()):
-                return True
-            seen.add(one)
-            stack += [other for other in one.dependents if other not in seen]
-        return False
+        return any(state.client_key == client for state in task.who_wants or ())
 
     states = [dask_scheduler.workers[address] for address in workers]
     return [
         state.address
         for state in states
-        if any(map(is_wanted, {*state.processing, *(state.has_what if holding else ())}))
+        if any(
+            _leads_to(task, is_wanted)
+            for task in {*state.processing, *(state.has_what if holding else ())}
+        )
     ]
+
+
+def stranded(keys: Sequence[Any], dask_scheduler: Any = None) -> bool:
+    """Whether tasks, or what they need, could run, and dask will never start them.
+
+    Runs on the scheduler. A worker that joins gets the tasks without a worker that are restricted
+    to it, or not restricted at all, but not those that merely prefer another one.
+    """
+    wanted = set(keys)
+    return bool(dask_scheduler.running) and any(
+        task.loose_restrictions and _leads_to(task, lambda one: one.key in wanted)
+        for task in dask_scheduler.unrunnable
+    )
+
+
+def _leads_to(task: Any, is_end: Callable[[Any], bool]) -> bool:
+    """Whether a task, or one that needs it, is of some kind."""
+    stack, seen = [task], set()
+    while stack:
+        one = stack.pop()
+        if is_end(one):
+            return True
+        seen.add(one)
+        stack += [other for other in one.dependents if other not in seen]
+    return False

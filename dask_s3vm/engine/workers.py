@@ -20,7 +20,7 @@ from distributed.system import MEMORY_LIMIT
 from dask_s3vm import _config, interrupts
 from dask_s3vm._version import __version__
 from dask_s3vm.engine.calls import LOST
-from dask_s3vm.engine.computing import RetryBudget
+from dask_s3vm.engine.computing import RetryBudget, in_one_span
 from dask_s3vm.engine.tree import node_edges
 from dask_s3vm.engine.watch import (
     cluster_state,
@@ -334,4 +334,5 @@ def _submit_piece(
     number: int,
 ) -> distributed.Future:
     key = f"s3vm-piece-{uuid.uuid4().hex[:12]}-{number}"
-    return client.submit(work, shared, *arguments[number], key=key, priority=-number)
+    with in_one_span(client):
+        return client.submit(work, shared, *arguments[number], key=key, priority=-number)

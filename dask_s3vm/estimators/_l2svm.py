@@ -10,6 +10,7 @@ from dask_s3vm.methods.base import BinaryJob, BinarySolution
 from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.parameters.fields import parametrized
 from dask_s3vm.parameters.methods import L2SVMParameters
+from dask_s3vm.problems.manifold import Smoothness
 
 
 @parametrized
@@ -44,13 +45,19 @@ class L2SVM(L2SVMParameters, LinearS3VM):
     """
 
     def _solve(self, rows: FitRows, job: BinaryJob) -> BinarySolution:
-        return train_l2svm(
-            job,
-            lam=self.lam,
-            fit_intercept=self.fit_intercept,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        return solve_l2svm(self, job)
+
+
+def solve_l2svm(model: Any, job: BinaryJob, smoothness: Smoothness | None = None) -> BinarySolution:
+    """Train on the labeled rows by the parameters of a model; see `methods.l2svm.train_l2svm`."""
+    return train_l2svm(
+        job,
+        lam=model.lam,
+        fit_intercept=model.fit_intercept,
+        tol=model.tol,
+        max_iter=model.max_iter,
+        smoothness=smoothness,
+    )
 
 
 @interruptible

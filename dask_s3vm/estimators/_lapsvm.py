@@ -3,17 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dask_s3vm.estimators._base import LinearS3VM, Solver
+from dask_s3vm.estimators._base import Solver
 from dask_s3vm.estimators._fit_rows import FitRows
-from dask_s3vm.methods.base import BinaryJob
-from dask_s3vm.methods.l2svm import train_l2svm
-from dask_s3vm.methods.lapsvm import draw_graph, train_lapsvm
+from dask_s3vm.estimators._l2svm import solve_l2svm
+from dask_s3vm.estimators._safe import GuardedS3VM
+from dask_s3vm.methods.base import BinaryJob, BinarySolution
+from dask_s3vm.methods.lapsvm import draw_graph
 from dask_s3vm.parameters.fields import parametrized
 from dask_s3vm.parameters.methods import LapSVMParameters
+from dask_s3vm.problems.manifold import Smoothness
 
 
 @parametrized
-class LapSVM(LapSVMParameters, LinearS3VM):
+class LapSVM(LapSVMParameters, GuardedS3VM):
     r"""SVM whose outputs change little between neighboring rows (Laplacian SVM), in the primal.
 
     Minimizes, o = w.x, over the labeled rows and the edges E of a graph of all rows::
@@ -23,11 +25,12 @@ class LapSVM(LapSVMParameters, LinearS3VM):
     The graph joins each row to its `n_neighbors` nearest ones, in either direction. It is for
     classes along curved shapes, such as images of things that turn or of digits, and for a kernel:
     a plane can hardly follow a shape. Where the classes are clusters, use `TSVM`; where neither
-    holds, it is worse than `L2SVM`.
+    holds, it is worse than `L2SVM`, and ``safe=True`` asks the labels.
 
-    Up to 10,000 rows are in the graph, drawn by their numbers, so that the cost of a fit grows
-    linearly with the rows. With a kernel, neighbors are near in its features. Sample weights do not
-    weigh edges, but rows of weight 0 have none. With ``lam_manifold=0`` it is exactly `L2SVM`.
+    Up to 10,000 rows are in the graph, drawn by their numbers and brought into this process, so
+    that the cost of a fit grows linearly with the rows; more of them hardly lower the error. With a
+    kernel, neighbors are near in its features. Sample weights do not weigh edges, but rows of
+    weight 0 have none. With ``lam_manifold=0`` it is exactly `L2SVM`.
 
     References
     ----------
@@ -52,12 +55,9 @@ class LapSVM(LapSVMParameters, LinearS3VM):
         # one graph for all classes, and for all lam
         graph = None if rows.supervised else draw_graph(rows.engine, rows.totals, self.n_neighbors)
 
-        def solve(rows: FitRows, job: BinaryJob) -> Any:
+        def solve(rows: FitRows, job: BinaryJob) -> BinarySolution:
             model = models[job.place]
-            names = "lam", "fit_intercept", "tol", "max_iter"
-            given = {name: getattr(model, name) for name in names}
-            if graph is None:
-                return train_l2svm(job, **given)
-            return train_lapsvm(job, graph, **given, lam_manifold=model.lam_manifold)
+            smoothness = None if graph is None else Smoothness(model.lam_manifold, graph)
+            return solve_l2svm(model, job, smoothness)
 
         return solve

@@ -111,7 +111,7 @@ class GuardedS3VM(LinearS3VM):
         Only for two classes, and not for a ratio that was given; see `methods.unseen`.
         """
         bias = float(getattr(self, "fit_intercept", True))
-        if len(solved) != 1 or rows.exact_rows is not None or not bias:
+        if not _has_one_share(rows, solved) or not bias:
             return solved, ""
         ratio = rows.ratios[0]
         if ratio.source == "given" or not mistakes.speaks_for_one_class(ratio.interval):
@@ -139,17 +139,23 @@ def _reason(compared: Compared, best: int) -> str:
     return (
         f"{head}: on {compared.n_labeled} labeled rows, cross-validated {times}, {rival.name} "
         f"corrects {rival.fixed:.3g} of the supervised model's errors and makes {rival.broken:.3g} "
-        f"new. Rows near a boundary count less: the gain is {rival.gain:.2g} rows, and at least "
-        f"{LEAST_GAIN:.0f} is required."
+        f"new. Every row held out counts by its margin, the more the farther it is from the "
+        f"boundary: that is a gain of {rival.gain:.2g} rows, and at least {LEAST_GAIN:.0f} is "
+        "required."
     )
+
+
+def _has_one_share(rows: FitRows, solved: list[Any]) -> bool:
+    """Whether the share of positive predictions tells something: outputs of classes compete."""
+    return len(solved) == 1 and bool(rows.ratios) and rows.exact_rows is None
 
 
 def _off_balance(rows: FitRows, solved: list[Any], parameters: Any) -> str:
     """Say what is wrong with the share of positive predictions; "" if nothing is.
 
-    Costs: 1 round, 1 pass. Only for two classes: outputs of one-vs-rest models compete.
+    Costs: 1 round, 1 pass.
     """
-    if len(solved) != 1 or rows.exact_rows is not None:
+    if not _has_one_share(rows, solved):
         return ""
     low, high = rows.ratios[0].interval
     bias = float(getattr(parameters, "fit_intercept", True))

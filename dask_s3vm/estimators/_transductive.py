@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dask_s3vm.estimators._fit_rows import FitRows
+from dask_s3vm.estimators._l2svm import solve_l2svm
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.methods.base import BinaryJob, BinarySolution
 from dask_s3vm.methods.cccp import train_cccp
 from dask_s3vm.methods.da import train_da
-from dask_s3vm.methods.l2svm import train_l2svm
 from dask_s3vm.methods.qn import train_qn, train_supervised_qn
 from dask_s3vm.methods.tsvm import train_tsvm
 from dask_s3vm.parameters.fields import fitted, parametrized
@@ -45,13 +45,7 @@ class TransductiveS3VM(TransductiveParameters, GuardedS3VM):
 
     def _solve_supervised(self, job: BinaryJob) -> BinarySolution:
         """Train on the labeled rows alone."""
-        return train_l2svm(
-            job,
-            lam=self.lam,
-            fit_intercept=self.fit_intercept,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        return solve_l2svm(self, job)
 
 
 @parametrized

@@ -17,7 +17,8 @@ from dask_s3vm.exceptions import warn
 
 __all__ = [
     "CellError", "MixedColumnError", "UnknownCategoryWarning", "as_table", "codes_of", "is_number",
-    "kind_of", "numbers_of", "refuse_mixed", "texts_of", "warn_of_unknown", "whole", "words_of",
+    "kind_of", "numbers_of", "refuse_bytes", "refuse_mixed", "texts_of", "warn_of_unknown", "whole",
+    "words_of",
 ]  # fmt: skip
 
 #: Spellings of the two booleans, of which the first that a column's categories hold is used.
@@ -200,15 +201,34 @@ def _word(value: Any) -> str | None:
     return str(value)
 
 
-def whole(column: Any) -> pa.Array:
-    """Return a column as one array."""
+def whole(column: Any, name: str | None = None) -> pa.Array:
+    """Return a column as one array; with its name, text that is not UTF-8 is a `CellError`."""
     if isinstance(column, pa.ChunkedArray):
-        if column.num_chunks == 1:
-            return column.chunk(0)
-        column = column.combine_chunks()
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         if isinstance(column, pa.ChunkedArray):  # nothing in it, or words beyond 2 GiB
             column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0)
+    if name is not None:
+        refuse_bytes(column, name)
     return column
+
+
+def refuse_bytes(column: pa.Array, name: str) -> None:
+    """Refuse text, also that of a dictionary, that is not UTF-8."""
+    encoded = pa.types.is_dictionary(column.type)
+    words = column.dictionary if encoded else column
+    if not _is_text(words.type):
+        return
+    try:
+        words.validate(full=True)
+    except pa.ArrowInvalid as error:
+        if "UTF8" not in str(error):
+            raise
+        cells = words.cast(pa.large_binary()).to_pylist()
+        wrong = [raw is not None and raw != raw.decode(errors="ignore").encode() for raw in cells]
+        place = wrong.index(True)
+        row = _first(column.indices.fill_null(-1).to_numpy() == place) if encoded else place
+        shown = repr(cells[place][:_SHOWN])[1:]
+        raise CellError(row, name, f"holds {shown}, wanted text in UTF-8") from None
 
 
 # Columns to numbers and codes -----------------------------------------------------------------

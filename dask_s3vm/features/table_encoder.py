@@ -153,7 +153,7 @@ class TableEncoder(TransformerMixin, TableParameters):
         for name in table.column_names:
             try:
                 facts = facts_of(
-                    whole(table.column(name)),
+                    whole(table.column(name), name),
                     name,
                     role=self.role_of(name),
                     most=self.max_categories,
@@ -170,13 +170,8 @@ class TableEncoder(TransformerMixin, TableParameters):
 
     def facts_of_words(self, column: pa.Array, name: str) -> Facts:
         """Return the facts of a column of words: categories whatever they look like, or labels."""
-        return facts_of(
-            column,
-            name,
-            role="category",
-            most=self.max_categories,
-            null_values=self.null_values,
-        )
+        most, null_values = self.max_categories, self.null_values
+        return facts_of(column, name, role="category", most=most, null_values=null_values)
 
     def settle(self, names: Sequence[str], facts: Sequence[Facts]) -> "TableEncoder":
         """Fit from the facts of the columns; readers of files call this in place of `fit`."""
@@ -313,8 +308,9 @@ class TableEncoder(TransformerMixin, TableParameters):
         unknown: dict[str, int] = {}
         errors: list[CellError] = []
         for i, name in enumerate(table.column_names):
-            column, words = whole(table.column(i)), self.categories_[i]
+            words = self.categories_[i]
             try:
+                column = whole(table.column(i), name)
                 if words is not None:
                     codes, missing = codes_of(column, words, self.null_values)
                     if (strange := (codes < 0) & ~missing).any():

@@ -23,7 +23,7 @@ import numpy as np
 
 from dask_s3vm.io.store import Url, open_input
 
-__all__ = ["BROKEN", "Summing", "check_archive", "decode", "encode", "open_arrays",
+__all__ = ["BROKEN", "STEP", "Summing", "check_archive", "decode", "encode", "open_arrays",
            "opened_archive", "read_header", "sum_range", "write_arrays"]  # fmt: skip
 
 #: Shape and type of an array.
@@ -119,12 +119,8 @@ def _member_head(directory: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -
 # Checksums ----------------------------------------------------------------------------------------
 
 #: Bytes that are read at once.
-_STEP = 2**24
+STEP = 2**24
 _COMMENT = b"dask-s3vm crc32 %08x"
-_COMMENT_BYTES = len(_COMMENT % 0)
-#: The record that ends an archive: its mark, what we do not look at, and the comment's length.
-_END = struct.Struct("<4s16sH")
-_END_MARK = b"PK\5\6"
 
 
 class Summing:
@@ -160,8 +156,9 @@ def write_arrays(stream: Any, arrays: Mapping[str, np.ndarray]) -> None:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+    comment = _COMMENT % summing.sum
     stream.seek(-2, io.SEEK_CUR)
-    stream.write(struct.pack("<H", _COMMENT_BYTES) + _COMMENT % summing.sum)
+    stream.write(struct.pack("<H", len(comment)) + comment)
 
 
 def check_archive(file: Any) -> None:
@@ -172,33 +169,21 @@ def check_archive(file: Any) -> None:
         content: bytes = file.read(high - low)
         return content
 
-    size = file.seek(0, io.SEEK_END)
-    tail = read(max(0, size - _COMMENT_BYTES - _END.size), size)
+    with zipfile.ZipFile(file) as archive:
+        comment = archive.comment
+    at = file.seek(0, io.SEEK_END) - len(comment)
+    (length,) = struct.unpack("<H", read(at - 2, at))
+    found = zlib.crc32(b"\0\0", sum_range(read, 0, at - 2)) if comment else 0
     file.seek(0)
-    if tail[-_END.size :].startswith(_END_MARK) and tail.endswith(b"\0\0"):
-        return  # an archive without a comment
-    mark, _, length = _END.unpack_from(tail.ljust(_END.size))
-    if mark != _END_MARK or length != _COMMENT_BYTES:
-        raise ValueError("is not a zip file, or its end is damaged")
-    found = zlib.crc32(b"\0\0", sum_range(read, 0, size - _COMMENT_BYTES - 2))
-    file.seek(0)
-    if tail[_END.size :] != _COMMENT % found:
+    if length != len(comment) or (comment and comment != _COMMENT % found):
         raise ValueError("is damaged: its checksum is not that of its content")
 
 
-def sum_range(
-    read: Callable[[int, int], Any],
-    low: int,
-    high: int,
-    after: Callable[[], None] = lambda: None,
-    start: int = 0,
-) -> int:
-    """Return the checksum of bytes `low` to `high`; call `after` now and then."""
-    found = start
-    for at in range(low, high, _STEP):
-        found = zlib.crc32(read(at, min(at + _STEP, high)), found)
-        after()
-    return found
+def sum_range(read: Callable[[int, int], Any], low: int, high: int, start: int = 0) -> int:
+    """Return the checksum of bytes `low` to `high`, after those that `start` is the sum of."""
+    for at in range(low, high, STEP):
+        start = zlib.crc32(read(at, min(at + STEP, high)), start)
+    return start
 
 
 # Values as JSON -----------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 """Rows from numpy's files: ``.npz`` archives, sparse or dense, and mapped ``.npy`` matrices."""
 
+import io
 import math
 import os
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ __all__ = ["read_labels", "read_npy", "read_npz"]
 _WANTED = "'X' (dense) or 'indices', 'indptr', 'shape' and perhaps 'data' (CSR), and perhaps 'y'"
 _CSR = {"indices", "indptr", "shape"}
 _LABELS = ".y.npy"
+_LONGEST_HEADER = 1 << 16
 
 
 # Archives -------------------------------------------------------------------------------------
@@ -134,23 +136,17 @@ def _opened(file: DataFile, checked: bool = False) -> Iterator[tuple[Any, dict[s
 
 
 def read_npy(
-    urlpath: UrlPath,
-    *,
-    y_path: UrlPath | None = None,
-    n_features: int | None = None,
-    blocksize: int | str = "32MiB",
+    urlpath: UrlPath, *, n_features: int | None = None, blocksize: int | str = "32MiB"
 ) -> tuple[da.Array, da.Array | None]:
     """Open matrices in ``.npy`` files as dask arrays; several are put under each other.
 
     Parameters
     ----------
     urlpath : str, path or list of these
-        Files, glob patterns or folders; anything fsspec can open.
-    y_path : str, path or list of these, optional
-        Files of the labels, as many. By default ``NAME.y.npy`` beside each ``NAME.npy``, if there
-        is one.
+        Files, glob patterns or folders; anything fsspec can open. Labels are read from
+        ``NAME.y.npy`` beside each ``NAME.npy``, if there is one.
     blocksize : int or str
-        Bytes in one block.
+        Bytes in one block of a local file; others are one block each.
     n_features
         As in `read_svmlight`.
 
@@ -161,88 +157,39 @@ def read_npy(
     y : dask.array.Array of shape (n_rows,) or None
         The labels.
     """
-    source = NpySource(check_options(blocksize=blocksize), {})
-    source.labels.update(_find_labels(find_files(urlpath, source.belongs), y_path))
-    return open_blocks(source, urlpath, n_features=n_features)
-
-
-@dataclass(frozen=True)
-class _Array:
-    """An array in a file: where its numbers start, and what they are."""
-
-    file: DataFile
-    start: int
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    order: Literal["C", "F"]
-
-    @classmethod
-    def open(cls, file: DataFile, dimensions: int) -> "_Array":
-        """Read an array's header, and check that the file is as long as it says."""
-        with file.fs.open(file.path, "rb") as stream:
-            shape, fortran, dtype = read_header(stream)
-            start = stream.tell()
-        kinds = "biuf" if dimensions == 2 else "biufU"
-        if len(shape) != dimensions or min(shape) < 0 or dtype.kind not in kinds:
-            what = "rows and columns of real numbers" if dimensions == 2 else "one label per row"
-            raise DataFileError(file.name, f"is of shape {shape} and type {dtype}, wanted {what}")
-        size = dtype.itemsize * math.prod(map(int, shape))  # Python numbers do not overflow
-        if file.size != start + size:
-            reason = f"has {file.size} bytes where shape {shape} of {dtype} needs {start + size}"
-            raise DataFileError(file.name, reason)
-        if fortran and dimensions == 2 and not file.is_local:
-            raise DataFileError(file.name, "is stored by columns, which only a local file may be")
-        return cls(file, start, shape, dtype, "F" if fortran else "C")
-
-    def read(self, low: int, high: int) -> np.ndarray:
-        """Return some rows: a view of a local file, else a copy."""
-        if self.file.is_local:
-            whole = np.memmap(self.file.path, self.dtype, "r", self.start, self.shape, self.order)
-            return np.asarray(whole[low:high])
-        width = self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
-        text = self.file.read(self.start + low * width, self.start + high * width)
-        return np.frombuffer(text, dtype=self.dtype).reshape(high - low, *self.shape[1:])
+    return open_blocks(NpySource(check_options(blocksize=blocksize)), urlpath, n_features)
 
 
 @dataclass(frozen=True)
 class NpySource(Source):
-    """Matrices, cut into pieces of some bytes; `labels` has the file of them for each of rows."""
+    """Matrices, cut into pieces of some bytes; labels lie beside."""
 
     name = "npy"
     broken = (ValueError, EOFError, OSError, TypeError)
     refusal = "is not an .npy file that can be read"
 
     blocksize: int
-    labels: dict[str, DataFile]
+
+    def belongs(self, name: str) -> bool:
+        """Labels are no rows."""
+        return super().belongs(name) and not name.lower().endswith(_LABELS)
 
     def look(self, file: DataFile, n_features: int | None) -> Head:
         """Read the header, and that of the labels."""
-        matrix = _Array.open(file, 2)
+        matrix, beside = _load(file, 2), _beside(file)
         n, columns = matrix.shape
-        labels = None
-        if self.labels:
-            column = _Array.open(self.labels_of(file), 1)
-            labels = column.dtype
-            if column.shape[0] != n:
-                reason = f"has {column.shape[0]} labels for {n} rows"
-                raise DataFileError(column.file.name, reason)
-        size = n * columns * matrix.dtype.itemsize
-        count = min(max(1, -(-size // self.blocksize)), max(n, 1))
-        cuts = [(n * i // count, n * (i + 1) // count) for i in range(count)]
-        rows = tuple(high - low for low, high in cuts)
-        return Head(rows, columns, matrix.dtype, labels, dense=True)
-
-    def belongs(self, name: str) -> bool:
-        """Labels lie beside."""
-        return super().belongs(name) and not name.lower().endswith(_LABELS)
-
-    def labels_of(self, file: DataFile) -> DataFile:
-        """Return the file beside."""
-        return self.labels[file.name]
+        labels = None if beside is None else _load(beside, 1)
+        if beside is not None and labels is not None and len(labels) != n:
+            raise DataFileError(beside.name, f"has {len(labels)} labels for {n} rows")
+        count = -(-matrix.nbytes // self.blocksize) if file.is_local else 1
+        count = min(max(1, count), max(n, 1))
+        rows = tuple(n * (i + 1) // count - n * i // count for i in range(count))
+        kind = None if labels is None else labels.dtype
+        return Head(rows, columns, matrix.dtype, kind, dense=True)
 
     def read_rows(self, piece: Piece, n_features: int, dtype: np.dtype) -> np.ndarray:
         """Return finite rows."""
-        rows = _Array.open(piece.file, 2).read(piece.low, piece.low + piece.rows)
+        rows = _load(piece.file, 2)[piece.low : piece.low + piece.rows]
         if not np.all(np.isfinite(rows)):
             row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
             reason = f"value {rows[row, column]} of column {column} is not finite"
@@ -251,21 +198,33 @@ class NpySource(Source):
 
     def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
         """Return labels of the file beside."""
-        array = _Array.open(self.labels_of(piece.file), 1)
-        return array.read(piece.low, piece.low + piece.rows).astype(dtype)
+        beside = _beside(piece.file)
+        if beside is None:
+            raise DataFileError(piece.file.name, f"has no {_LABELS} file beside it any more")
+        return _load(beside, 1)[piece.low : piece.low + piece.rows].astype(dtype)
 
 
-def _find_labels(files: list[DataFile], y_path: UrlPath | None) -> dict[str, DataFile]:
-    """Return the file of labels for each file of rows; none if no file has one beside it."""
-    if y_path is None:
-        paths = [(file.fs, file.path[: -len(".npy")] + _LABELS) for file in files]
-        if not any(fs.exists(path) for fs, path in paths):
-            return {}
-        y_path = [fs.unstrip_protocol(path) for fs, path in paths]
-    beside = find_files(y_path, FORMATS["npy"].fits)
-    if len(beside) != len(files):
-        raise ValueError(f"y_path has {len(beside)} files, wanted {len(files)} as of rows")
-    return {file.name: own for file, own in zip(files, beside, strict=True)}
+def _load(file: DataFile, dimensions: int) -> np.ndarray:
+    """Return the array of a file, whose header is checked: a local file is mapped."""
+    raw: Any = np.memmap(file.path, mode="r") if file.is_local and file.size else b""
+    raw = raw if file.is_local else file.fs.cat_file(file.path)
+    stream = io.BytesIO(raw[:_LONGEST_HEADER])
+    shape, fortran, dtype = read_header(stream)
+    kinds = "biuf" if dimensions == 2 else "biufU"
+    if len(shape) != dimensions or min(shape) < 0 or dtype.kind not in kinds:
+        what = "rows and columns of real numbers" if dimensions == 2 else "one label per row"
+        raise DataFileError(file.name, f"is of shape {shape} and type {dtype}, wanted {what}")
+    size = stream.tell() + dtype.itemsize * math.prod(map(int, shape))  # these do not overflow
+    if len(raw) != size:
+        reason = f"has {len(raw)} bytes where shape {shape} of {dtype} needs {size}"
+        raise DataFileError(file.name, reason)
+    return np.ndarray(shape, dtype, raw, stream.tell(), order="F" if fortran else "C")
+
+
+def _beside(file: DataFile) -> DataFile | None:
+    """Return the file of the labels, if there is one."""
+    path = file.path[: -len(".npy")] + _LABELS
+    return find_files(file.fs.unstrip_protocol(path))[0] if file.fs.exists(path) else None
 
 
 # Labels in a file of their own, as SVMlin has them ------------------------------------------------
@@ -282,11 +241,10 @@ def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
     name = os.fspath(path)
     with told(name, (*BROKEN_TEXT, *NpySource.broken), "cannot be read as labels"):
         if name.lower().endswith(".npy"):
-            array = _Array.open(file, 1)
-            labels = np.array(array.read(0, *array.shape))
+            labels = np.array(_load(file, 1))
         else:
             with file.opened() as stream:
-                labels = _labels_of(stream.read(), name)
+                labels = _labels_of(bytes(stream.read()), name)
     if len(labels) == 0:
         raise ValueError(f"{name} has no labels")
     if labels.dtype.kind == "U":
@@ -302,24 +260,17 @@ def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
 
 def _labels_of(text: bytes, name: str) -> np.ndarray:
     lines = [line.strip() for line in text.rstrip().split(b"\n")] if text.strip() else []
-    wanted = "a label"
-    is_good: Callable[[bytes], bool] = bool
-    if lines and _is_number(lines[0]):
-        # numpy reads all lines at once; only a file with a mistake is looked at line by line
-        with suppress(ValueError):
-            numbers = np.array(lines).astype(np.float64)
-            if np.isfinite(numbers).all():
-                return numbers
-        wanted, is_good = "a number, as the first line is", _is_number
+    numeric = bool(lines) and _is_number(lines[0])
+    wanted = "a number, as the first line is" if numeric else "a label"
     for number, line in enumerate(lines, 1):
-        if not is_good(line):
+        if not line or (numeric and not _is_number(line)):
             shown = line[:40].decode(errors="replace")
             raise DataFileError(name, f"got {shown!r}, wanted {wanted}", f"line {number}")
-    return np.array([line.decode() for line in lines], dtype=np.str_)
+    return np.array(lines).astype(np.float64) if numeric else np.array([*map(bytes.decode, lines)])
 
 
 def _is_number(line: bytes) -> bool:
     try:
-        return bool(np.isfinite(float(line)))
+        return math.isfinite(float(line))
     except ValueError:
         return False

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import ipc, parquet
 
-from dask_s3vm.io.archive import Summing, sum_range
+from dask_s3vm.io.archive import STEP, Summing, sum_range
 from dask_s3vm.io.sources import BROKEN_TEXT, DataFile
 
 __all__ = ["BROKEN", "CHECKED", "UNITS", "read_batches", "read_footer", "read_sums",
@@ -58,8 +58,9 @@ def read_batches(
     """
     if format == "arrow":
         with _open_ipc(file, columns) as found:
-            read = found.reader.get_batch if list(columns) == ["label"] else found.batch
-            return pa.Table.from_batches([read(i) for i in numbers]), found.mapped
+            checked = list(columns) != ["label"]
+            batches = [found.batch(i, checked) for i in numbers]
+            return pa.Table.from_batches(batches), found.mapped
     with file.fs.open(file.path, "rb") as stream:
         groups = parquet.ParquetFile(stream, page_checksum_verification=True)
         own = [name for name in columns if name in groups.schema_arrow.names]
@@ -85,53 +86,48 @@ class _Ipc(NamedTuple):
     read: Read
     sums: Sums | None
 
-    def batch(self, number: int) -> Any:
+    def batch(self, number: int, checked: bool) -> Any:
         """Return a record batch; its bytes are those that were written, if that can be told."""
-        if self.sums is None:
+        if self.sums is None or not checked:
             return self.reader.get_batch(number)
         low, high, wanted = self.sums[number]
-        if self.mapped is not None:
-            found = sum_range(self.read, low, high, lambda: release_pages(self.mapped))
-        else:  # fetched once, for its checksum and for its rows
-            content = self.read(low, high)
-            found = zlib.crc32(content)
+        content = self.read(low, high)  # of a map nothing is copied
+        found = 0
+        for at in range(0, len(content), STEP):
+            found = zlib.crc32(content.slice(at, min(STEP, len(content) - at)), found)
+            release_pages(self.mapped)
         if found != wanted:
             raise ValueError(
                 f"record batch {number} is damaged: its checksum is not that of its content"
             )
-        if self.mapped is not None:
-            return self.reader.get_batch(number)
-        head = len(_HEAD) if number == 0 else 0
-        *_, message = ipc.MessageReader.open_stream(pa.py_buffer(content).slice(head))
+        head = 0 if number else len(_HEAD)
+        *_, message = ipc.MessageReader.open_stream(content.slice(head))
         return ipc.read_record_batch(message, self.schema)
 
 
 @contextmanager
 def _open_ipc(file: DataFile, columns: Sequence[str]) -> Iterator[_Ipc]:
-    """Open a file: mapped if it is local, else with a reader for these columns alone."""
-    mapped, options = None, None
+    """Open a file, mapped if it is local, for these columns."""
     with ExitStack() as stack:
+        mapped = None
         if file.is_local:
             # An empty file cannot be mapped.
             mapped = np.asarray(np.memmap(file.path, mode="r")) if file.size else np.zeros(0, "u1")
             stream: Any = pa.BufferReader(pa.py_buffer(mapped))
         else:
-            stream = stack.enter_context(file.fs.open(file.path, "rb"))
+            stream = pa.PythonFile(stack.enter_context(file.fs.open(file.path, "rb")), mode="r")
 
         def read(low: int, high: int) -> Any:
-            if mapped is not None:
-                return mapped[low:high]
             stream.seek(low)
-            return bytes(stream.read(high - low))
+            return stream.read_buffer(high - low)
 
-        sums = read_sums(read, stream.seek(0, io.SEEK_END))
+        sums = read_sums(read, stream.size())
         stream.seek(0)
         schema = ipc.open_file(stream).schema
         if sums is None and CHECKED in (schema.metadata or {}):
             raise ValueError("is damaged: the checksums that its schema announces are not there")
-        if mapped is None:
-            chosen = [i for i, name in enumerate(schema.names) if name in columns]
-            options = ipc.IpcReadOptions(included_fields=chosen or [0])
+        chosen = [i for i, name in enumerate(schema.names) if name in columns]
+        options = ipc.IpcReadOptions(included_fields=chosen or [0])
         yield _Ipc(ipc.open_file(stream, options=options), schema, mapped, read, sums)
 
 
@@ -176,45 +172,19 @@ def read_sums(read: Read, size: int) -> Sums | None:
 @contextmanager
 def write_ipc(stream: Any, schema: pa.Schema) -> Iterator[Callable[[Any], None]]:
     """Have a function that writes a record batch to an Arrow file with checksums."""
-    summing = _SummedBatches(stream)
+    summing, entries = Summing(stream), []
     announced = schema.with_metadata({**(schema.metadata or {}), CHECKED: b"crc32"})
     with ipc.new_file(summing, announced) as writer:
 
         def write(batch: Any) -> None:
             writer.write_batch(batch)
-            summing.mark()
+            entries.append(_ENTRY.pack(summing.at, summing.sum))
+            summing.sum = 0
 
         yield write
-        summing.held = bytearray()
-    summing.add_table()
-
-
-class _SummedBatches(Summing):
-    """A stream with a checksum for each part; what is `held` is written with the table."""
-
-    def __init__(self, stream: Any) -> None:
-        super().__init__(stream)
-        self.held: bytearray | None = None
-        self._entries = b""
-
-    def write(self, data: Any) -> int:
-        """Write bytes, or hold them."""
-        if self.held is None:
-            return super().write(data)
-        view = memoryview(data).cast("B")
-        self.held += view
-        self.at += len(view)
-        return len(view)
-
-    def mark(self) -> None:
-        """End a part that has a checksum of its own."""
-        self._entries += _ENTRY.pack(self.at, self.sum)
-        self.sum = 0
-
-    def add_table(self) -> None:
-        """Write what was held: the end of an Arrow file, with the table before its footer."""
-        held, count = bytes(self.held or b""), len(self._entries) // _ENTRY.size
-        footer = _TAIL.size + _TAIL.unpack(held[-_TAIL.size :])[0]
-        head, tail = held[:-footer] + self._entries, held[-footer:]
-        rest = zlib.crc32(head + _TABLE.pack(count, 0, _MAGIC) + tail, self.sum)
-        self.stream.write(head + _TABLE.pack(count, rest, _MAGIC) + tail)
+        start, summing.stream = summing.sum, io.BytesIO()  # the end waits for the table
+    held = summing.stream.getvalue()
+    footer = len(held) - _TAIL.size - _TAIL.unpack(held[-_TAIL.size :])[0]
+    head, tail = held[:footer] + b"".join(entries), held[footer:]
+    rest = zlib.crc32(head + _TABLE.pack(len(entries), 0, _MAGIC) + tail, start)
+    stream.write(head + _TABLE.pack(len(entries), rest, _MAGIC) + tail)

@@ -1,6 +1,5 @@
 """What all readers have in common: options, lazy arrays out of pieces of files, labels."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -21,7 +20,7 @@ from dask_s3vm.engine.containers import as_block
 from dask_s3vm.io.errors import DataFileError, told
 from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.sources import DataFile, UrlPath, attempt_all, find_files
-from dask_s3vm.io.svmlight_text import LARGEST_COLUMN
+from dask_s3vm.io.svmlight_parser import LARGEST_COLUMN
 
 __all__ = ["MOST_FEATURES", "Head", "Piece", "Source", "check_options", "empty_block", "lazy_pair",
            "open_blocks"]  # fmt: skip
@@ -75,18 +74,16 @@ def lazy_pair(
 ) -> tuple[da.Array, da.Array | None]:
     """Return lazy rows and labels that share one task per piece, which reads both at once.
 
-    ``read(shared, piece, pieces)`` gives rows and labels of one of so many pieces of a file; where
-    `shared`, which is sent once, is None, it is ``read(piece, pieces)``. A piece has `file`, `span`
-    and `rows`; `content` tells what else the arrays depend on. Without `y_meta`, an empty block,
-    there are no labels.
+    ``read(shared, piece)`` gives rows and labels of a piece of a file; where `shared`, which is
+    sent once, is None, it is ``read(piece)``. A piece has `file`, `span` and `rows`; `content`
+    tells what else the arrays depend on. Without `y_meta`, an empty block, there are no labels.
     """
     described = [(p.file.name, p.file.version, p.span, p.rows) for p in pieces]
     name, rows = f"{prefix}-{tokenize(described, content)}", [piece.rows for piece in pieces]
-    counts = Counter(piece.file.name for piece in pieces)
     first = {} if shared is None else {(f"shared-{name}", 0): shared}
     below: dict[str, Any] = {name: dict(first)}
     for i, piece in enumerate(pieces):
-        below[name][name, i] = (read, *first, piece, counts[piece.file.name])
+        below[name][name, i] = (read, *first, piece)
     tasks = [[(getitem, (name, i), place) for i in range(len(rows))] for place in (0, 1)]
     X = _lazy_array(f"X-{name}", tasks[0], rows, (n_features,), x_meta, below)
     if y_meta is None:
@@ -162,10 +159,6 @@ class Source:
     def read_labels(self, piece: Piece, dtype: np.dtype) -> np.ndarray:
         """Return the labels of a piece."""
         raise NotImplementedError
-
-    def labels_of(self, file: DataFile) -> DataFile:
-        """Return the file that has the labels."""
-        return file
 
 
 def open_blocks(
@@ -243,10 +236,9 @@ def _read_rows(source: Source, piece: Piece, n_features: int, dtype: np.dtype, b
 
 
 def _read_labels(source: Source, piece: Piece, dtype: np.dtype) -> np.ndarray:
-    file = source.labels_of(piece.file)
-    with told(file.name, source.broken, source.refusal):
+    with told(piece.file.name, source.broken, source.refusal):
         labels = source.read_labels(piece, dtype)
-    _check_length(file, piece, len(labels))
+    _check_length(piece.file, piece, len(labels))
     return labels
 
 

@@ -17,20 +17,33 @@ class _FileError(ValueError):
         The file.
     reason : str
         What is wrong with it.
-    place : str, optional
-        Where in the file: a line, a row, a record batch.
+    place : int or str, optional
+        Where in the file: the number of a line, counted from 1, or a row, a record batch.
+    text : bytes, optional
+        The line itself, of which only the start is shown.
     """
 
-    def __init__(self, path: str, reason: str, place: str | None = None) -> None:
+    #: What a line has to look like.
+    wanted = ""
+
+    def __init__(
+        self, path: str, reason: str, place: int | str | None = None, text: bytes | None = None
+    ) -> None:
         # All arguments go to the base class: unpickling calls the class with `args`.
-        super().__init__(path, reason, place)
+        super().__init__(path, reason, place, text)
         self.path = path
         self.reason = reason
-        self.place = place
+        self.line = place if isinstance(place, int) else None
+        self.place = place if self.line is None else f"line {place}"
+        self.text = text
 
     def __str__(self) -> str:
         where = self.path if self.place is None else f"{self.path}, {self.place}"
-        return f"{where}: {self.reason}"
+        shown = ""
+        if self.line is not None and self.text is not None:
+            wanted = f"wanted '{self.wanted}', " if self.wanted else ""
+            shown = f"; {wanted}got '{shorten(self.text)}'"
+        return f"{where}: {self.reason}{shown}"
 
 
 class DataFileError(_FileError):
@@ -41,38 +54,13 @@ class ModelFileError(_FileError):
     """A file is not a model file that can be loaded."""
 
 
-class LineError(DataFileError):
-    """A line of a text file is wrong, counted from 1, or (None) the file as a whole.
-
-    `text` is the line itself, of which only the start is shown.
-    """
-
-    #: What a line has to look like.
-    wanted = ""
-
-    def __init__(
-        self, path: str, reason: str, line: int | None = None, text: bytes | None = None
-    ) -> None:
-        super().__init__(path, reason, None if line is None else f"line {line}")
-        self.args = (path, reason, line, text)
-        self.line = line
-        self.text = text
-
-    def __str__(self) -> str:
-        told = super().__str__()
-        if self.line is None or self.text is None:
-            return told
-        wanted = f"wanted '{self.wanted}', " if self.wanted else ""
-        return f"{told}; {wanted}got '{shorten(self.text)}'"
-
-
-class SvmlightError(LineError):
+class SvmlightError(DataFileError):
     """A file is not svmlight text that can be learned from."""
 
     wanted = "label index:value ..."
 
 
-class TableError(LineError):
+class TableError(DataFileError):
     """A file is not a table that can be learned from."""
 
 

@@ -26,7 +26,7 @@ from fsspec.core import OpenFile  # type: ignore[import-untyped]
 from fsspec.utils import infer_compression  # type: ignore[import-untyped]
 
 from dask_s3vm.engine.computing import compute_all
-from dask_s3vm.io.errors import DataFileError, LineError
+from dask_s3vm.io.errors import DataFileError
 from dask_s3vm.io.store import filesystem, protocols
 
 __all__ = ["BROKEN_TEXT", "LONGEST_ROW", "DataFile", "UrlPath", "attempt_all", "files_in",
@@ -86,29 +86,18 @@ class DataFile:
 
     def length(self) -> int:
         """Return the number of bytes of text."""
-        return _unpacked(self).length() if self.size is None else self.size
+        if self.size is not None:
+            return self.size
+        unpacked = _unpacked(self)
+        return os.fstat(unpacked.fileno()).st_size
 
     def read(self, start: int, stop: int) -> bytes:
         """Return the bytes of text from `start` up to `stop`, fewer where the text ends before."""
         if self.size is None:
-            return _unpacked(self).read(start, stop)
+            unpacked = _unpacked(self)  # which must live on while it is read
+            return os.pread(unpacked.fileno(), stop - start, start)
         stop = min(stop, self.size)
         return bytes(self.fs.cat_file(self.path, start=start, end=stop)) if start < stop else b""
-
-    def read_piece(self, start: int, stop: int, pieces: int) -> bytes:
-        """Return one of so many pieces; when all have been read, decompressed text is let go.
-
-        With 0 pieces, the reading does not count.
-        """
-        text = self.read(start, stop)
-        if self.size is None and pieces:
-            _unpacked(self).served(start, pieces)
-        return text
-
-    def release(self) -> None:
-        """Let go of decompressed text."""
-        if self.size is None:
-            _unpacked(self).close()
 
     def read_rows(self, start: int, stop: int, quoted: bool | None) -> tuple[int, bytes]:
         """Return the rows that start in a range, each of them to its end, and where they start.
@@ -156,38 +145,20 @@ class _Unpacked:
     def __init__(self, file: DataFile) -> None:
         self._file = file
         self._lock = threading.Lock()
-        self._served: set[int] = set()
         self._text: Any = None
 
-    def length(self) -> int:
-        """Return the number of bytes."""
-        with self._lock:
-            return os.fstat(self._opened()).st_size
-
-    def read(self, start: int, stop: int) -> bytes:
-        """Return some bytes."""
-        with self._lock:
-            return os.pread(self._opened(), stop - start, start)
-
-    def served(self, start: int, pieces: int) -> None:
-        """Note that a piece was read, of so many."""
-        self._served.add(start)
-        if len(self._served) == pieces:
-            self.close()
-
-    def close(self) -> None:
-        """Let go of the text."""
-        with self._lock:
-            if self._text is not None:
-                self._text.close()
-            self._text = None
-            self._served.clear()
-
-    __del__ = close
-
-    def _opened(self) -> int:
+    def __del__(self) -> None:
         if self._text is not None:
+            self._text.close()
+
+    def fileno(self) -> int:
+        """Return the temporary file with the text."""
+        with self._lock:
+            if self._text is None:
+                self._text = self._decompressed()
             return int(self._text.fileno())
+
+    def _decompressed(self) -> Any:
         text = tempfile.TemporaryFile(dir=dask.config.get("temporary-directory", None))  # noqa: SIM115
         lines = 0
         most = max(_LONG_TEXT, _MOST_PACKED * (self._file.fs.size(self._file.path) or 0))
@@ -204,11 +175,10 @@ class _Unpacked:
             if isinstance(error, FileNotFoundError) or not isinstance(error, BROKEN_TEXT):
                 raise
             raise OSError(f"after line {lines}: {error or type(error).__name__}") from error
-        self._text = text
-        return int(text.fileno())
+        return text
 
 
-#: The files that were read last; the text of others goes when nobody is reading it.
+#: The files that were read last; the text of others is let go.
 _unpacked = lru_cache(maxsize=4)(_Unpacked)
 
 
@@ -323,7 +293,7 @@ def look_through(
     files: Sequence[Any],
     spans: Sequence[Sequence[Any]],
     look: Callable[[Any, Any], Any],
-    kind: type[LineError],
+    kind: type[DataFileError],
 ) -> list[list[Any]]:
     """Look through files, each in its spans, in parallel on the user's scheduler.
 

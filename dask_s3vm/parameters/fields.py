@@ -124,6 +124,7 @@ def parameters_of(cls: Any) -> "list[Field[Any]]":
     return positional + [one for one in by_home if one.kw_only]
 
 
+@functools.cache  # scikit-learn asks at every fit
 def constraints_of(cls: Any) -> dict[str, list[Any]]:
     """Constraints of the parameters in scikit-learn's form."""
     import numpy as np

@@ -12,6 +12,7 @@ from dask_s3vm.parameters.fields import (
     OneOf,
     parameter,
     parametrized,
+    redeclared,
 )
 from dask_s3vm.parameters.safe import BlendParameters, SafetyParameters
 from dask_s3vm.parameters.shared import (
@@ -62,18 +63,7 @@ class L2SVMParameters(
 
 
 @parametrized
-class LapSVMParameters(
-    MethodParameters,
-    RegularizationParameters,
-    InterceptParameters,
-    LabelParameters,
-    KernelParameters,
-    ClassWeightParameters,
-    StoppingParameters,
-    WarmStartParameters,
-    ProbabilityParameters,
-    RunParameters,
-):
+class LapSVMParameters(L2SVMParameters, SafetyParameters):
     """Parameters of the Laplacian SVM."""
 
     facts = MethodFacts(
@@ -88,6 +78,7 @@ class LapSVMParameters(
         rounds=((13, 101), (24, 220)),
     )
 
+    unlabeled: float | str | None = redeclared(LabelParameters, "unlabeled", default="auto")
     lam_manifold: float = parameter(
         "float",
         "Weight of the mean squared difference of outputs along the edges of the graph. 0 trains "

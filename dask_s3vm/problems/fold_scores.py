@@ -158,7 +158,9 @@ class _Centered:
             squares = rows.multiply(rows) if sp.issparse(rows) else rows * rows
             variance = np.asarray(squares.sum(axis=0)).ravel() / n - self._mean**2
             deviation = np.sqrt(np.maximum(variance, 0.0))
-            varies = deviation > CONSTANT * np.maximum(np.abs(self._mean), deviation.max())
+            varies = deviation > CONSTANT * np.maximum(
+                np.abs(self._mean), deviation.max(initial=0.0)
+            )
             self._inverse = np.where(varies, 1.0 / np.where(varies, deviation, 1.0), 0.0)
         self._length = 1.0
 

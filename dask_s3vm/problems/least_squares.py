@@ -105,7 +105,7 @@ def labeled_lengths(shard: Shard) -> tuple[float, float]:
 def gram_block(
     shard: Shard, positives: Sequence[int], origin: np.ndarray | None
 ) -> tuple[Any, ...]:
-    """(H over all rows, moments b (d + 1, k) of the labeled rows, sum of d_i^2)."""
+    """(H over all rows, moments b (d + 1, k) of the labeled rows, sum of d_i^2, rows in H)."""
     width = shard.n_features + 1
     gram, moments = np.zeros((width, width)), np.zeros((width, len(positives)))
     square = shard.state["square"]
@@ -115,7 +115,7 @@ def gram_block(
             gram += scaled.T @ scaled
         for part, tile in tiles(shard, labeled_in_fit(shard), origin):
             moments += tile.T @ (square[part][:, None] * targets_of(shard, part, positives))
-    return gram, moments, float(np.add.reduce(square))
+    return gram, moments, float(np.add.reduce(square)), int(np.count_nonzero(square > 0))
 
 
 @operation(reads=["squares"])

@@ -11,7 +11,7 @@ its products take no round.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -96,14 +96,24 @@ class Roughness:
         return np.append(found, 0.0)
 
 
+class Smoothness(NamedTuple):
+    """The term above: its weight lam_m, and M."""
+
+    weight: float
+    roughness: Roughness
+
+    def product(self, p: np.ndarray) -> np.ndarray:
+        """lam_m M p."""
+        return self.weight * self.roughness.product(p)
+
+
 class ManifoldProblem(L2SVMProblem):
     """The l2-SVM with the term above.
 
     Parameters
     ----------
     engine, lam, positive, costs, bias : see `L2SVMProblem`.
-    lam_manifold : weight of the term.
-    roughness : M.
+    smoothness : the term.
 
     Costs: those of the l2-SVM; at the client a product with M for each of them.
     """
@@ -115,17 +125,15 @@ class ManifoldProblem(L2SVMProblem):
         positive: int,
         costs: np.ndarray,
         bias: bool,
-        lam_manifold: float,
-        roughness: Roughness,
+        smoothness: Smoothness,
     ) -> None:
         super().__init__(engine, lam, positive, costs, bias)
-        self._weight = lam_manifold
-        self._roughness = roughness
+        self._smoothness = smoothness
 
     def evaluate(self, w: np.ndarray, beside: Point | None = None) -> Point:
         """Value, gradient and active rows at w; see `QuadraticProblem.evaluate`."""
         point = super().evaluate(w, beside)
-        bent = self._weight * self._roughness.product(w)
+        bent = self._smoothness.product(w)
         return replace(
             point, value=point.value + 0.5 * dot(w, bent), gradient=point.gradient + bent
         )
@@ -133,7 +141,7 @@ class ManifoldProblem(L2SVMProblem):
     def hessian_product(self, point: Point, p: np.ndarray) -> tuple[np.ndarray, float]:
         """H p and p.H p; see `QuadraticProblem.hessian_product`."""
         product, curvature = super().hessian_product(point, p)
-        bent = self._weight * self._roughness.product(p)
+        bent = self._smoothness.product(p)
         return product + bent, curvature + dot(p, bent)
 
     def cg_steps(self, point: Point) -> None:
@@ -141,12 +149,13 @@ class ManifoldProblem(L2SVMProblem):
 
     def hessian_diagonal(self, point: Point) -> np.ndarray:
         """Diagonal of H; see `QuadraticProblem.hessian_diagonal`."""
-        return super().hessian_diagonal(point) + self._weight * self._roughness.diagonal
+        weight, roughness = self._smoothness
+        return super().hessian_diagonal(point) + weight * roughness.diagonal
 
     def slope(self, point: Point, trial: Point) -> Slope:
         """step -> phi'(step) and phi''(step); see `QuadraticProblem.slope`."""
         of_svm, move = super().slope(point, trial), trial.w - point.w
-        bent = self._weight * self._roughness.product(move)
+        bent = self._smoothness.product(move)
         inner, square = dot(point.w, bent), dot(move, bent)
 
         def at(step: float) -> tuple[float, float]:

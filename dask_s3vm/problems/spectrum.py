@@ -30,6 +30,10 @@ LARGE_TRACE = 1e4
 WIDE_RANGE = 1e8
 
 
+#: Columns for each row from which on H is decomposed by its few rows.
+FEW = 3
+
+
 @dataclass(frozen=True, eq=False)
 class Spectrum:
     """H = U L U^T without the eigenvalues that are zero.
@@ -71,13 +75,38 @@ def is_graded(squares: np.ndarray, variances: np.ndarray) -> bool:
     return trace > LARGE_TRACE and trace > WIDE_RANGE * float(variances.min())
 
 
-def decompose(gram: np.ndarray) -> Spectrum:
-    """Decompose H, symmetric up to rounding; the largest entry of each vector is positive."""
-    values, vectors = np.linalg.eigh((gram + gram.T) / 2.0)
+def decompose(gram: np.ndarray, n_rows: int | None = None) -> Spectrum:
+    """Decompose H, symmetric up to rounding; the largest entry of each vector is positive.
+
+    n_rows : number of rows that H is a sum over; None if it is not known.
+    """
+    gram = (gram + gram.T) / 2.0
+    if n_rows is not None and 0 < FEW * n_rows <= len(gram):
+        values, vectors = _eigh_of_few(gram, n_rows)
+    else:
+        values, vectors = np.linalg.eigh(gram)
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = max(1, int(np.count_nonzero(values > SMALLEST * max(values[0], 0.0))))
     values, vectors = np.maximum(values[:kept], 0.0), vectors[:, :kept]
     return Spectrum(values, np.ascontiguousarray(vectors * _signs(vectors)))
+
+
+def _eigh_of_few(gram: np.ndarray, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues that are not 0, ascending, and their vectors, of a sum over few rows.
+
+    H = L L^T with as many columns of L as there are rows (Cholesky with pivots), L = Q R, and
+    R R^T = V S V^T: H = (Q V) S (Q V)^T. All of it is of order d n^2, where `eigh` is of order d^3.
+    """
+    largest = float(np.diagonal(gram).max())
+    if not largest > 0.0:
+        return np.linalg.eigh(gram)
+    lower, pivots, rank, _ = lapack.dpstrf(gram, lower=1, tol=SMALLEST * largest)
+    rank = min(rank, n_rows)  # what is left beyond is rounding
+    root = np.empty((len(gram), rank))
+    root[pivots - 1] = np.tril(lower)[:, :rank]
+    base, inner = np.linalg.qr(root)
+    values, vectors = np.linalg.eigh(inner @ inner.T)
+    return values, base @ vectors
 
 
 def decompose_graded(scatter: np.ndarray, mean: np.ndarray, total: float) -> Spectrum:

@@ -129,7 +129,7 @@ class TransductiveProblem(QuadraticProblem):
         first output is below the second, for at most `most` pairs. Weighted rows are sorted by the
         cost of a switch instead. Returns the number of pairs, and the point with the new labels.
 
-        Costs: 2-4 rounds as a rule if there is nothing to switch, else about 7, a pass over the
+        Costs: 1-4 rounds as a rule if there is nothing to switch, else about 7, a pass over the
         switched rows, and n/8 bytes of labels to the client.
         """
         slot = point.slot

@@ -1,18 +1,20 @@
 """CCCP (Collobert et al., UniverSVM) against TSVM on the sets that SVMlin was run on.
 
-python examples/papers/cccp.py --data FOLDER --out results
+python examples/papers/cccp.py --out results
 
-FOLDER has npz files of sparse rows (`data`, `indices`, `indptr`, `shape`), `y` in {-1, 1} and, for
-some numbers l, `lab_<l>`, 1 where a label may be used; and SVMlin's figures in svmlin.json.
-lam 0.001, lam_unlabeled 1, the true ratio; both methods alone, as their papers have them.
-F is TSVM's objective at the weights that were found, which is not what CCCP minimizes.
+The folder `reference` beside that of the data sets has npz files of sparse rows (`data`, `indices`,
+`indptr`, `shape`), `y` in {-1, 1} and, for some numbers l, `lab_<l>`, 1 where a label may be used;
+and SVMlin's figures in svmlin.json. lam 0.001, lam_unlabeled 1, the true ratio; both methods alone,
+as their papers have them. F is TSVM's objective at the weights that were found, which is not what
+CCCP minimizes.
 """
 
 import json
 
 import numpy as np
 import scipy.sparse as sp
-from common import calm, machine, options, timed
+from common import command, timed
+from tables import code
 
 from dask_s3vm import CCCPS3VM, L2SVM, TSVM
 
@@ -46,7 +48,7 @@ def compare(name, n_labels, folder):
         "TSVM": TSVM(LAM, 1.0, unlabeled=0, **more, supervised_part=0),
         "CCCP": CCCPS3VM(LAM, 1.0, unlabeled=0, **more, supervised_part=0),
     }.items():
-        model, seconds = timed(model, X, few)
+        model, seconds = min((timed(model, X, few) for _ in range(2)), key=lambda one: one[1])
         error = 100 * float((np.asarray(model.predict(X)) != y)[~labeled].mean())
         cells[method] = f"{error:.2f} %"
         if method != "SVM":
@@ -57,25 +59,28 @@ def compare(name, n_labels, folder):
     return {"SVMlin's TSVM": f"{error:.2f} %, F {value:.5f}", **cells}
 
 
-def main(arguments=None):
+def table(args):
     """Write the table, one row after the other."""
-    args = options(__doc__, (), arguments)
-    calm()
-    print(machine())
+    folder, sets = args.data.parent / "reference", SETS[:1] if args.quick else SETS
+    if not (folder / "svmlin.json").exists():
+        print(f"  not at hand: SVMlin's sets and figures (no {folder})")
+        return
     lines = ["**CCCP against TSVM: error on unlabeled rows, objective F of TSVM, seconds, rounds**"]
     said = "lam 0.001, lam_unlabeled 1, true ratio; neither is mixed with the supervised SVM"
-    lines += ["", f"- {said}; CPU seconds on one thread", ""]
-    for place, (name, n_labels) in enumerate(SETS):
-        if args.sets and name not in args.sets:
-            continue
-        cells = compare(name, n_labels, args.data)
+    lines += ["", f"- {said}; CPU seconds on one thread, the better of two fits", ""]
+    for place, (name, n_labels) in enumerate(sets):
+        cells = compare(name, n_labels, folder)
         if not place:
             lines += ["| set | " + " | ".join(cells) + " |", "|---" * (len(cells) + 1) + "|"]
         lines.append(f"| {name}, {n_labels} labels | " + " | ".join(cells.values()) + " |")
         print(lines[-1], flush=True)
         args.out.mkdir(parents=True, exist_ok=True)
-        (args.out / "cccp.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
+        page = "\n".join([*lines, "", f"Computed by commit {code()}.", ""])
+        (args.out / "cccp.md").write_text(page, encoding="utf-8")
 
+
+PARTS = {"cccp": table}
+main = command(PARTS, __doc__, "CCCP against TSVM")
 
 if __name__ == "__main__":
     main()

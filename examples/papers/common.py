@@ -13,7 +13,7 @@ from pathlib import Path
 import dask
 import joblib
 from datasets import missing
-from tables import LEFT_OUT
+from tables import LEFT_OUT, code
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,16 +68,21 @@ def fits(word, name):
     return word.lower() in (name, name.split(" ", 1)[-1], name.replace(" ", ""))
 
 
-def run(parts, args, title):
-    """Run the chosen tables and figures of a paper, one after the other."""
-    print(f"{title}\n{machine()}{'; --quick' if args.quick else ''}", flush=True)
-    calm()
-    for name, part in parts.items():
-        if args.only and not any(fits(word, name) for word in args.only):
-            continue
-        began = time.perf_counter()
-        part(args)
-        print(f"  [{name}: {time.perf_counter() - began:.1f} s]", flush=True)
+def command(parts, description, title):
+    """Return what runs the chosen tables and figures of a paper, one after the other."""
+
+    def main(arguments=None):
+        args = options(description, parts, arguments)
+        print(f"{title}\n{machine()}{'; --quick' if args.quick else ''}", flush=True)
+        calm()
+        for name, part in parts.items():
+            if args.only and not any(fits(word, name) for word in args.only):
+                continue
+            began = time.perf_counter()
+            part(args)
+            print(f"  [{name}: {time.perf_counter() - began:.1f} s]", flush=True)
+
+    return main
 
 
 def machine():
@@ -128,6 +133,7 @@ def keep(path, known):
     """Write the results of splits to a file, in one move."""
     if path is None:
         return
+    known.setdefault("code", code())
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".part")
     draft.write_text(json.dumps(known))

@@ -10,16 +10,21 @@ on several generations of the sets, and on those images whose cells differ most 
 `all labels` is the plane between the class means of all training rows, with their true labels: no
 method that sees these rows alone should be expected to do much better.
 
+The part `generations` repeats the rows of G2C and G4C of both papers' tables, with their searches,
+on other generations of the sets.
+
 python examples/papers/draws.py --out results            # some minutes
 """
 
-from pathlib import Path
+import argparse
 
 import dask
 import numpy as np
+import qn_s3vm
+import s2rlsc
 from baselines import rival
 from choosing import error, realistic
-from common import excuse, kept_in, options, over_splits, run
+from common import command, excuse, kept_in, over_splits
 from datasets import load
 from splits import three_way, training
 from tables import Table
@@ -96,17 +101,57 @@ def table(args):
                 runs = over_splits(one_draw, range(splits), args.jobs, X, y, sizes, how, kept=kept)
             key = (f"{name} {how}", *sizes)
             found.paper[key] = numbers
-            found.add(key, {method: [one[method] for one in runs] for method in METHODS})
+            columns = {method: [one[method] for one in runs] for method in METHODS}
+            found.add(key, columns, kept=kept)
     found.finish()
 
 
-PARTS = {"draws": table}
+def generation_errors(number, name, sizes, methods, draws, args):
+    """{method: mean test error in % over some draws} of one generation, as in Tables 2."""
+    X, y = generated(name, number)
+    plan, grid = s2rlsc.Plan(args), qn_s3vm.grids(args, False)
+    own = {method: grid[method] for method in methods if method in grid}
+    found = {}
+    for seed in range(draws):
+        if "S2RLSC" in methods:
+            runs = {method: s2rlsc.one_split(seed, X, y, sizes, False, plan, True, method)
+                    for method in methods}  # fmt: skip
+        else:
+            runs = qn_s3vm.one_split(seed, X, y, sizes, own, 3, True)
+        for method in methods:
+            found.setdefault(method, []).append(runs[method][0])
+    return {method: float(np.mean(errors)) for method, errors in found.items()}
 
 
-def main(arguments=None):
-    """Run the parts that the command line selects."""
-    run(PARTS, options(__doc__, PARTS, arguments), f"Draws ({Path(__file__).name})")
+#: Tables of generated sets: paper -> its names of the sets, and the methods to run.
+REPEATED = {
+    "000": ({"G2C": "G2C", "G4C": "G4C"}, ("LIBSVM", "UniverSVM", "TSVMlin", "QN-S3VM")),
+    "001": (s2rlsc.NAMES, ("RLSC", "UniverSVM", "S2RLSC")),
+}
 
+
+def generations(args):
+    """Rows of the generated sets of Tables 2, over several generations."""
+    count, draws = (1, 1) if args.quick else (args.splits or 10, 3)
+    for paper, (names, methods) in REPEATED.items():
+        own = argparse.Namespace(**vars(args) | {"whole_grid": paper == "001" and not args.quick})
+        columns = f"{paper}_table_2", {method: method for method in methods}
+        found = Table(f"{paper}_generations", "Table 2 on other generations of the sets: test error"
+                      " in %", args.out, columns=columns)  # fmt: skip
+        found.say(f"{count} generations, means of {draws} draws of each, ± over the generations; "
+                  "labels, grids and searches as in Table 2")  # fmt: skip
+        found.paper = {key: row for key, row in found.paper.items() if key[0] in names}
+        for name, *sizes in list(found.paper):
+            kept = kept_in(own, "generations", paper, name, *sizes)
+            runs = over_splits(generation_errors, range(count), args.jobs, names[name], sizes,
+                               methods, draws, own, kept=kept)  # fmt: skip
+            columns = {method: [one[method] for one in runs] for method in methods}
+            found.add((name, *sizes), columns, kept=kept)
+        found.finish()
+
+
+PARTS = {"draws": table, "generations": generations}
+main = command(PARTS, __doc__, "Draws")
 
 if __name__ == "__main__":
     main()

@@ -18,11 +18,11 @@ import dask
 import numpy as np
 from baselines import rival
 from choosing import by_test, error, realistic
-from common import excuse, kept_in, options, over_splits, run, timed
+from common import command, excuse, kept_in, over_splits, timed
 from datasets import NotAtHand, load
 from figures import Figure, scatter
 from splits import draws_of, given, three_way, training
-from tables import Table
+from tables import WHOLE, Table
 
 from dask_s3vm import CCCPS3VM, DAS3VM, L2SVM, QNS3VM, TSVM
 from dask_s3vm.datasets import make_g4c, make_moons
@@ -139,7 +139,8 @@ def fill(table, key, name, sizes, splits, args):
                        5 if args.whole_grid else 3, name in BALANCED, kept=kept)  # fmt: skip
     found = {method: [one[method][0] for one in runs] for method in runs[0]}
     seconds = {method: np.mean([one[method][1] for one in runs]) for method in runs[0]}
-    table.add(key, found, seconds)
+    notes = dict.fromkeys(found, WHOLE) if args.whole_grid else None
+    table.add(key, found, seconds, notes, kept=kept)
 
 
 def stand_ins(args):
@@ -191,7 +192,8 @@ def true_ratio(args):
             lam = 2.0**-10 if name == "pcmac" else 0.25
             kept = kept_in(args, "000 ratio", *key)
             runs = over_splits(ratio_split, range(splits), args.jobs, X, y, sizes, lam, kept=kept)
-            table.add(key, dict(zip(VARIANTS, np.transpose(runs), strict=True)))
+            columns = dict(zip(VARIANTS, np.transpose(runs).tolist(), strict=True))
+            table.add(key, columns, kept=kept)
     table.finish()
 
 
@@ -365,13 +367,7 @@ PARTS = {
     "figure 6": figure_6,
     "figure 7": figure_7,
 }
-
-
-def main(arguments=None):
-    """Run the parts that the command line selects."""
-    args = options(__doc__, PARTS, arguments)
-    run(PARTS, args, "QN-S3VM (Gieseke et al.)")
-
+main = command(PARTS, __doc__, "QN-S3VM (Gieseke et al.)")
 
 if __name__ == "__main__":
     main()

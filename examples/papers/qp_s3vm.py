@@ -15,7 +15,7 @@ not in this package. w6a, news20.binary, real-sim and the draw of KDD-99 are not
 
 import numpy as np
 from baselines import rival
-from common import excuse, kept_in, options, over_splits, run, timed
+from common import command, excuse, kept_in, over_splits, timed
 from datasets import load, missing
 from sklearn.svm import SVC
 from splits import draw, marked
@@ -128,7 +128,7 @@ def tables(args):
                  " 1/(2 C l)")  # fmt: skip
     accuracy.say("the paper prints no standard deviation: agreement is within one of ours")
     fill(accuracy, found, 0)
-    seconds = Table("003_table_III", "Table III: seconds", args.out, unit="s", digits=3,
+    seconds = Table("003_table_III", "Table III: seconds", args.out, digits=3,
                     extra=("SVM", *EXTRA))  # fmt: skip
     seconds.expected = accuracy.expected
     seconds.say("CPU seconds on one thread, placing of rows and the last SVM included; the first "
@@ -202,17 +202,13 @@ def scalings(args):
             kept = kept_in(args, "003 scalings", *key)
             runs = over_splits(scaling_split, range(splits), args.jobs, scaled(X), y, row,
                                kept=kept)  # fmt: skip
-            table.add(key, {column: [one[column] for one in runs] for column in runs[0]})
+            columns = {column: [one[column] for one in runs] for column in runs[0]}
+            table.add(key, columns, kept=kept)
     table.finish()
 
 
 PARTS = {"tables II-III": tables, "files": files, "scalings": scalings}
-
-
-def main(arguments=None):
-    """Run the parts that the command line selects."""
-    run(PARTS, options(__doc__, PARTS, arguments), "QP-S3VM (Emara & Kantardzic)")
-
+main = command(PARTS, __doc__, "QP-S3VM (Emara & Kantardzic)")
 
 if __name__ == "__main__":
     main()

@@ -1,75 +1,118 @@
-"""Insert the tables of ``results/`` into README.md, folded, between the marks with their names.
+"""Fill README.md from ``results/``: counts, every worse cell with its reason, and the tables.
 
 python examples/papers/readme.py
+
+Text between a mark ``<!-- word -->`` and ``<!-- end -->`` is replaced: ``summary``; ``worse:`` and
+``best:`` with names of tables; ``tables``. Reasons are in ``reasons.toml``, by table, row, method.
 """
 
 import csv
 import re
+import textwrap
+import tomllib
 from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 MARK = re.compile(r"<!-- (\S+) -->\n.*?<!-- end -->", flags=re.DOTALL)
 
-
-#: Rows of the summary: the tables that they count, and the methods if not all.
 STAR = ("004_table_III", "004_table_IV", "004_table_V")
+#: Rows of the summary: the tables that they count, and the methods if not all.
 COUNTED = {
-    "QN-S3VM, Table 2": (("000_table_2",), ()),
-    "S2RLSC, Table 2": (("001_table_2",), ()),
-    "S2RLSC, Table 3": (("001_table_3",), ()),
+    "QN-S3VM, Table 2 (error)": (("000_table_2",), ()),
+    "S2RLSC, Table 2 (error)": (("001_table_2",), ()),
+    "S2RLSC, Table 3 (error)": (("001_table_3",), ()),
     "QP-S3VM, Table II (accuracy)": (("003_table_II",), ()),
     "QP-S3VM, Table III (seconds)": (("003_table_III",), ()),
-    "QP-S3VM, Table II again, LIBSVM's files as they are": (("003_files",), ()),
     "STAR-SVM, Tables III-V, its own cells": (STAR, ("STAR-SVM",)),
     "STAR-SVM, Tables III-V, its rivals": (STAR, ("GFHF", "LGC", "LapSVM")),
 }
-WORDS = {"yes": "agree", "no, better": "are better", "no, worse": "are worse"}
+#: Headings of the folded tables.
+SECTIONS = {
+    "000": "QN-S3VM",
+    "001": "S2RLSC",
+    "002": "SVMlin: TSVM and DA",
+    "003": "QP-S3VM and S-QP-S3VM",
+    "004": "STAR-SVM",
+    "cccp": "CCCP against TSVM",
+    "ssl": "All methods on published splits",
+}
+VERDICTS = ("yes", "no, better", "no, worse")
 
 
-def cells_of(results, tables, methods=()):
-    """Return the cells of tables that can be compared with the paper's."""
-    found = []
-    for path in (results / f"{table}.csv" for table in tables):
-        if path.exists():
-            with open(path, encoding="utf-8", newline="") as stream:
-                found += [cell for cell in csv.DictReader(stream) if cell["agree"] in WORDS]
-    return [cell for cell in found if not methods or cell["method"] in methods]
+def cells_of(results, table):
+    """Return the cells of a table, none if it was not run."""
+    path = results / f"{table}.csv"
+    if not path.exists():
+        return []
+    with open(path, encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
 
 
 def summary(results):
-    """Return a table of how many cells agree, are better and are worse, by table."""
-    lines = ["| cells | agree | better | worse | agree or better | splits |",
+    """Return a table of how many cells agree, are better and are worse."""
+    lines = ["| table | agree | better | worse | agree or better | splits |",
              "|---|---|---|---|---|---|"]  # fmt: skip
     for name, (tables, methods) in COUNTED.items():
-        cells = cells_of(results, tables, methods)
+        cells = [cell for table in tables for cell in cells_of(results, table)]
+        cells = [cell for cell in cells if not methods or cell["method"] in methods]
+        cells = [cell for cell in cells if cell["agree"] in VERDICTS]
         said = Counter(cell["agree"] for cell in cells)
-        splits = sorted(int(cell["splits"]) for cell in cells) or [0]
-        numbers = " | ".join(str(said[word]) for word in WORDS)
+        splits = sorted({int(cell["splits"]) for cell in cells}) or [0]
+        numbers = " | ".join(str(said[word]) for word in VERDICTS)
         share = 100 * (said["yes"] + said["no, better"]) / max(len(cells), 1)
         span = " to ".join(str(number) for number in sorted({splits[0], splits[-1]}))
         lines.append(f"| {name} | {numbers} | {share:.0f} % | {span} |")
     return "\n".join(lines)
 
 
-def counts(results, tables):
-    """Return a sentence about how many cells agree, and whose are worse."""
-    cells = cells_of(results, tables)
-    said = Counter(cell["agree"] for cell in cells)
-    parts = ", ".join(f"{said[word]} {about}" for word, about in WORDS.items())
-    every = Counter(cell["method"] for cell in cells)
-    worse = Counter(cell["method"] for cell in cells if cell["agree"] == "no, worse")
-    by_method = ", ".join(f"{method} {worse[method]} of {n}" for method, n in every.items())
-    return f"**Of {len(cells)} cells {parts}.** Worse, by method: {by_method}."
+def reasons():
+    """Return what is known of worse cells: dictionaries with table, rows, methods, why."""
+    return tomllib.loads((HERE / "reasons.toml").read_text(encoding="utf-8"))["reason"]
+
+
+def reason_of(cell, table, known):
+    """Return the first reason that fits a worse cell, or None."""
+    for one in known:
+        fits = table in one["tables"] and cell["row"].startswith(tuple(one["rows"]))
+        if fits and ("methods" not in one or cell["method"] in one["methods"]):
+            return one["why"]
+    return None
+
+
+def worse(results, tables):
+    """Return a list of the worse cells, grouped by what they are due to."""
+    known, groups = reasons(), {}
+    for table in tables:
+        for cell in cells_of(results, table):
+            if cell["agree"] == "no, worse":
+                why = reason_of(cell, table, known) or "Not explained."
+                row = re.sub(r" l=(\d+).*", r" with \1 labels", cell["row"])
+                if len(tables) > 1:
+                    row += f" (Table {table.rpartition('_')[2]})"
+                groups.setdefault(why, {}).setdefault(row, []).append(described(table, cell))
+    lines = []
+    for why, rows in groups.items():
+        said = "; ".join(f"**{row}**: {', '.join(cells)}" for row, cells in rows.items())
+        lines += textwrap.wrap(f"- {said}. {' '.join(why.split())}", 120, subsequent_indent="  ",
+                               break_long_words=False, break_on_hyphens=False)  # fmt: skip
+    return "\n".join(lines) or "No cell is worse."
+
+
+def described(table, cell):
+    """Return a worse cell in words: method, our number and the paper's."""
+    digits = 2 if table.startswith("004") else 1
+    ours, paper = (f"{float(cell[name]):.{digits}f}" for name in ("ours_mean", "paper_mean"))
+    spread = f" ± {float(cell['paper_sd']):.{digits}f}" if cell["paper_sd"] else ""
+    return f"{cell['method']} {ours} instead of {paper}{spread}"
 
 
 def best(results, table):
     """Return a sentence about how often each method is the best of its row."""
     rows = {}
-    with open(results / f"{table}.csv", encoding="utf-8", newline="") as stream:
-        for cell in csv.DictReader(stream):
-            if cell["ours_mean"]:
-                rows.setdefault(cell["row"], []).append((float(cell["ours_mean"]), cell["method"]))
+    for cell in cells_of(results, table):
+        if cell["ours_mean"]:
+            rows.setdefault(cell["row"], []).append((float(cell["ours_mean"]), cell["method"]))
     wins = Counter(method for row in rows.values() for mean, method in row if mean == min(row)[0])
     said = ", ".join(f"{method} {count}" for method, count in wins.most_common())
     return f"**Best of {len(rows)} rows:** {said}."
@@ -78,27 +121,43 @@ def best(results, table):
 def folded(table):
     """Return a table that opens by a click on its title and its count of cells."""
     title, *rest = table.strip().split("\n")
-    count = f" {rest[-1]}" if rest[-1].startswith(("Of ", "The ")) else ""
-    lines = ["<details>", f"<summary><b>{title.strip('*')}.</b>{count}</summary>", *rest, ""]
+    counts = [line for line in rest if line.startswith("Of ")]
+    said = f" {counts[-1]}" if counts else ""
+    lines = ["<details>", f"<summary><b>{title.strip('*')}.</b>{said}</summary>", *rest, ""]
     return "\n".join([*lines, "</details>"])
 
 
-def filled(text, results):
-    """Return the text with the stored table, the summary, or a count, at every mark."""
+def tables(results):
+    """Return all tables, folded, under a heading for each paper."""
+    parts = []
+    for start, heading in SECTIONS.items():
+        parts.append(f"### {heading}")
+        parts += [folded(path.read_text(encoding="utf-8"))
+                  for path in sorted(results.glob(f"{start}*.md"))]  # fmt: skip
+        pictures = sorted(results.glob(f"{start}*.png"), key=lambda path: (len(path.name), path))
+        if pictures:
+            shown = [f"![Figure {path.stem.rpartition('_')[2]}](results/{path.name})"
+                     for path in pictures]  # fmt: skip
+            parts.append(folded("\n".join(["**Figures**", "", *shown])))
+    return "\n\n".join(parts)
 
-    def table(match):
-        if match[1] == "summary":
-            return f"<!-- summary -->\n{summary(results)}\n<!-- end -->"
-        if match[1].startswith("counts:"):
-            said = counts(results, match[1].removeprefix("counts:").split("+"))
-            return f"<!-- {match[1]} -->\n{said}\n<!-- end -->"
-        if match[1].startswith("best:"):
-            return f"<!-- {match[1]} -->\n{best(results, match[1][5:])}\n<!-- end -->"
-        path = results / f"{match[1]}.md"
-        found = folded(path.read_text(encoding="utf-8")) if path.exists() else "not run yet"
+
+def filled(text, results):
+    """Return the text with what the marks ask for."""
+
+    def fill(match):
+        word, _, names = match[1].partition(":")
+        if word == "summary":
+            found = summary(results)
+        elif word == "worse":
+            found = worse(results, names.split("+"))
+        elif word == "best":
+            found = best(results, names)
+        else:
+            found = tables(results)
         return f"<!-- {match[1]} -->\n{found}\n<!-- end -->"
 
-    return MARK.sub(table, text)
+    return MARK.sub(fill, text)
 
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@ import dask
 import numpy as np
 from baselines import rival
 from choosing import by_test, error, realistic
-from common import excuse, kept_in, options, over_splits, run, timed
+from common import command, excuse, kept_in, over_splits, timed
 from datasets import NotAtHand, load
 from figures import Figure, scatter
 from flip_cost import against_naive
 from splits import draws_of, given, three_way, training
-from tables import Table
+from tables import WHOLE, Table
 
 from dask_s3vm import CCCPS3VM, RLSC, S2RLSC, rlsc_path, s2rlsc_path
 from dask_s3vm.datasets import make_g2c, make_g4c, make_moons
@@ -116,12 +116,13 @@ def classification(args, number, is_realistic):
         found, seconds = {}, {}
         for method in table.methods:
             seeds = range(draws_of(name, sizes[0], splits))
+            kept = kept_in(args, "001", word, *key, method)
             runs = over_splits(one_split, seeds, args.jobs, X, y, sizes, is_realistic, plan,
-                               name in NAMES, method,
-                               kept=kept_in(args, "001", word, *key, method))  # fmt: skip
+                               name in NAMES, method, kept=kept)  # fmt: skip
             found[method] = [one[0] for one in runs]
             seconds[method] = float(np.mean([one[1] for one in runs])) if runs else np.nan
-        table.add(key, found, seconds)
+        notes = dict.fromkeys(found, WHOLE) if args.whole_grid else None
+        table.add(key, found, seconds, notes, kept=kept)
     table.finish()
 
 
@@ -315,13 +316,7 @@ PARTS = {
     "figure 9": figure_9,
     "figure 10": figure_10,
 }
-
-
-def main(arguments=None):
-    """Run the parts that the command line selects."""
-    args = options(__doc__, PARTS, arguments)
-    run(PARTS, args, "S2RLSC (Gieseke, Kramer, Airola, Pahikkala)")
-
+main = command(PARTS, __doc__, "S2RLSC (Gieseke, Kramer, Airola, Pahikkala)")
 
 if __name__ == "__main__":
     main()

@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 from baselines import rival
-from common import excuse, kept_in, options, over_splits, run
+from common import command, excuse, kept_in, over_splits
 from datasets import FILES, load, published_splits
 from sklearn.metrics import pairwise_distances
 from splits import marked
@@ -141,20 +141,14 @@ def table(args, kernel):
                                    method, kept=kept)  # fmt: skip
                 found[method] = [one[0] for one in runs]
                 seconds[method] = float(np.mean([one[1] for one in runs])) if runs else np.nan
-            made.add((name, n_labels, X.shape[0] - n_labels), found, seconds, notes)
+            made.add((name, n_labels, X.shape[0] - n_labels), found, seconds, notes, kept=kept)
 
 
 PARTS = {
     "linear": lambda args: table(args, "linear"),
     "rbf": lambda args: table(args, "rbf"),
 }
-
-
-def main(arguments=None):
-    """Run the parts that the command line selects."""
-    args = options(__doc__, PARTS, arguments)
-    run(PARTS, args, "All methods on published splits")
-
+main = command(PARTS, __doc__, "All methods on published splits")
 
 if __name__ == "__main__":
     main()

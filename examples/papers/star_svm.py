@@ -18,7 +18,7 @@ this package. Beside them: this package's LapSVM with 300 landmarks, an SVM, RLS
 import numpy as np
 import scipy.sparse as sp
 from baselines import rival
-from common import excuse, kept_in, options, over_splits, run, timed
+from common import command, excuse, kept_in, over_splits, timed
 from datasets import IMBALANCED, load
 from scipy.linalg import lu_factor, lu_solve
 from scipy.sparse.linalg import spsolve
@@ -195,7 +195,7 @@ def ranks(values):
 def tables(args):
     """Fill the tables III, IV and V together."""
     made = [
-        Table(f"004_table_{number}", f"Table {number}: {score}, 20 labels", args.out, unit="",
+        Table(f"004_table_{number}", f"Table {number}: {score}, 20 labels", args.out,
               digits=2, higher_is_better=True, extra=EXTRA)
         for number, score in SCORES.items()
     ]  # fmt: skip
@@ -213,7 +213,6 @@ def tables(args):
     )
     methods = ("GFHF", "LGC", "LapSVM", "STAR-SVM", *EXTRA)
     absent = dict.fromkeys(("GGMC", "WellSVM"), ABSENT)
-    means = []
     for name in IMBALANCED:
         why = excuse(name, name, args, QUICK_SETS)
         if why:
@@ -222,7 +221,7 @@ def tables(args):
             continue
         X, y = load(name, args.data)
         X = scaled(X, "variance 1")
-        graph, runs = graph_of(X), {}
+        graph, runs = graph_of(X) if args.jobs else None, {}
         for method in methods:
             shared = smooth_kernel(X) if method == "LapSVM" and args.jobs else graph
             few = FEW if len(y) <= 3000 else FEW_LARGE
@@ -234,15 +233,15 @@ def tables(args):
         seconds = {m: float(found[:, 3].mean()) for m, found in runs.items()}
         for place, table in enumerate(made):
             table.add((name,), {m: found[:, place].tolist() for m, found in runs.items()}, seconds,
-                      absent)  # fmt: skip
-        if len(runs) == len(methods):
-            means.append([[runs[m][:, k].mean() for m in methods] for k in range(3)])
-    for place, table in enumerate(made):
+                      absent, kept=kept)  # fmt: skip
+    for table in made:
+        means = [[cells[m].mean for m in methods] for cells in table.rows.values()
+                 if all(cells[m].count for m in methods)]  # fmt: skip
         if not means:
             table.skip([("Average",), ("Avg. Rank",)], "no set is at hand")
             continue
         table.expected = None
-        values = np.array(means)[:, place]
+        values = np.array(means)
         table.add(("Average",), {m: [v] for m, v in zip(methods, values.mean(axis=0), strict=True)},
                   notes=absent, judged=False)  # fmt: skip
         among = [methods.index(m) for m in RANKED]
@@ -272,7 +271,7 @@ def scalings(args):
     """F1 of STAR-SVM by scaling and width, on the sets of at most 2,000 rows."""
     columns = dict.fromkeys(VARIANTS, "STAR-SVM")
     title = "Table III, STAR-SVM by scaling and kernel: F1"
-    table = Table("004_scalings", title, args.out, unit="", digits=2, higher_is_better=True,
+    table = Table("004_scalings", title, args.out, digits=2, higher_is_better=True,
                   columns=("004_table_III", columns))  # fmt: skip
     splits = args.splits or (1 if args.quick else 10)
     table.say(f"{splits} draws; sets of at most 2,000 rows; kernel exp(-d^2/2) or exp(-d^2/4)")
@@ -289,17 +288,12 @@ def scalings(args):
             kept = kept_in(args, "004 scalings", name, column)
             found[column] = over_splits(variant_draw, range(splits), args.jobs, scaled(X, how), y,
                                         gamma, kept=kept)  # fmt: skip
-        table.add((name,), found)
+        table.add((name,), found, kept=kept)
     table.finish()
 
 
 PARTS = {"tables III-V": tables, "scalings": scalings}
-
-
-def main(arguments=None):
-    """Run the parts that the command line selects."""
-    run(PARTS, options(__doc__, PARTS, arguments), "STAR-SVM (Cheung & Li)")
-
+main = command(PARTS, __doc__, "STAR-SVM (Cheung & Li)")
 
 if __name__ == "__main__":
     main()

@@ -17,9 +17,10 @@ rows in the shape of RCV1 (a tenth of its size), and groups of 20 newsgroups; of
 """
 
 import time
+from functools import partial
 
 import numpy as np
-from common import excuse, options, over_splits, run
+from common import command, excuse, over_splits
 from datasets import load, missing
 from figures import Figure
 from splits import draw, three_way, training
@@ -92,9 +93,21 @@ def measured(where, args):
     return _MEASURED[key]
 
 
-def large_table(args, name, title, place, stand_ins, **more):
-    """One of Tables 1.2 to 1.7; place: 0 objective, 1 error, 2 minutes."""
-    table = Table(name, title, args.out, **more)
+#: Tables: title, what is shown (0 objective, 1 error, 2 minutes), rows, digits.
+TABLES = {
+    "1.2": ("minimum of the objective", 0, STAND_INS, 4),
+    "1.3": ("minimum of the objective", 0, INTRUSIONS, 4),
+    "1.4": ("error in % on unlabeled rows", 1, STAND_INS, 2),
+    "1.5": ("error in % on unlabeled rows", 1, INTRUSIONS, 2),
+    "1.6": ("minutes", 2, STAND_INS, 3),
+    "1.7": ("minutes", 2, INTRUSIONS, 3),
+}
+
+
+def large_table(number, args):
+    """One of Tables 1.2 to 1.7."""
+    title, place, stand_ins, digits = TABLES[number]
+    table = Table(f"002_table_{number}", f"Table {number}: {title}", args.out, digits=digits)
     table.say("lam 0.001, lam' 1 (10 for ccat), true ratio, one split as in the paper; bias: one")
     table.say("more column; objective: as in eq. 1.7, per labeled and per unlabeled row")
     for key in table.paper:
@@ -109,40 +122,6 @@ def large_table(args, name, title, place, stand_ins, **more):
         key = (*key, n_unlabeled)
         table.add(key, {m: [found[m][place]] for m in table.methods})
     table.finish()
-
-
-def table_12(args):
-    """Objective on text."""
-    large_table(args, "002_table_1.2", "Table 1.2: minimum of the objective", 0, STAND_INS,
-                unit="", digits=4)  # fmt: skip
-
-
-def table_13(args):
-    """Objective on intrusions."""
-    large_table(args, "002_table_1.3", "Table 1.3: minimum of the objective", 0, INTRUSIONS,
-                unit="", digits=4)  # fmt: skip
-
-
-def table_14(args):
-    """Error on text."""
-    large_table(args, "002_table_1.4", "Table 1.4: error in % on unlabeled rows", 1, STAND_INS,
-                digits=2)  # fmt: skip
-
-
-def table_15(args):
-    """Error on intrusions."""
-    large_table(args, "002_table_1.5", "Table 1.5: error in % on unlabeled rows", 1, INTRUSIONS,
-                digits=2)  # fmt: skip
-
-
-def table_16(args):
-    """Minutes on text."""
-    large_table(args, "002_table_1.6", "Table 1.6: minutes", 2, STAND_INS, digits=3)
-
-
-def table_17(args):
-    """Minutes on intrusions."""
-    large_table(args, "002_table_1.7", "Table 1.7: minutes", 2, INTRUSIONS, digits=3)
 
 
 #: The four sets of the figures -> their stand-ins, and lam'.
@@ -223,22 +202,9 @@ def figures_13_to_16(args):
         figure.draw()
 
 
-PARTS = {
-    "table 1.2": table_12,
-    "table 1.3": table_13,
-    "table 1.4": table_14,
-    "table 1.5": table_15,
-    "table 1.6": table_16,
-    "table 1.7": table_17,
-    "figures 1.3-1.6": figures_13_to_16,
-}
-
-
-def main(arguments=None):
-    """Run the parts that the command line selects."""
-    args = options(__doc__, PARTS, arguments)
-    run(PARTS, args, "SVMlin (Sindhwani & Keerthi)")
-
+PARTS = {f"table {number}": partial(large_table, number) for number in TABLES}
+PARTS["figures 1.3-1.6"] = figures_13_to_16
+main = command(PARTS, __doc__, "SVMlin (Sindhwani & Keerthi)")
 
 if __name__ == "__main__":
     main()

@@ -9,18 +9,34 @@ which needs several splits. Means that do not agree are called better or worse t
 """
 
 import csv
+import json
 import math
+import subprocess
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-NUMBERS = Path(__file__).resolve().parent / "numbers"
+import dask_s3vm
+
+HERE = Path(__file__).resolve().parent
+NUMBERS = HERE / "numbers"
 KEYS = ("set", "l", "u", "t")
 ABSENT = "not in this package"
 LEFT_OUT = "not run (--sets)"
+WHOLE = "the paper's grid, folds and search"
 FIELDS = ("row", "method", "paper_mean", "paper_sd", "ours_mean", "ours_sd", "splits", "agree",
-          "seconds", "note")  # fmt: skip
+          "seconds", "note", "code")  # fmt: skip
+
+
+@lru_cache
+def code():
+    """Return the commit of the package that runs, or its version where there is no repository."""
+    asked = ["git", "-C", str(HERE), "log", "-1", "--format=%h", "--", "../../dask_s3vm"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or dask_s3vm.__version__
 
 
 @dataclass(frozen=True)
@@ -69,6 +85,7 @@ class Cell:
     """The numbers of one method in one row of a table: those of the paper and ours.
 
     former : mean, standard deviation and number of splits of an earlier run, in place of values.
+    code : commit of the package that computed them.
     """
 
     paper: Printed | None = None
@@ -78,6 +95,7 @@ class Cell:
     judged: bool = True
     expected: int | None = None
     former: tuple = ()
+    code: str = ""
 
     @property
     def count(self):
@@ -126,7 +144,6 @@ class Table:
         title,
         out,
         *,
-        unit="%",
         digits=1,
         higher_is_better=False,
         extra=(),
@@ -134,7 +151,7 @@ class Table:
         best=False,
     ):
         self.name, self.title, self.out = name, title, Path(out)
-        self.unit, self.digits, self.higher = unit, digits, higher_is_better
+        self.digits, self.higher = digits, higher_is_better
         self.best = best
         #: Splits that a cell should have; one that has another number says so.
         self.expected = None
@@ -159,13 +176,20 @@ class Table:
         self.settings.append(text)
         print(f"  {text}", flush=True)
 
-    def add(self, key, found, seconds=None, notes=None, *, judged=True):
+    def add(self, key, found, seconds=None, notes=None, *, judged=True, kept=None):
         """Add a row: {method: values over splits}, seconds and notes by method.
 
         A row that is not `judged`, such as an average, shows both numbers without a verdict.
+        `kept` is the file of its splits, which knows by which code they were computed.
+        A method that was not run, without a note that says why, is as an earlier run has left it.
         """
-        cells = {}
+        known = json.loads(kept.read_text()) if kept is not None and kept.exists() else {}
+        former, cells = self.former.get(label(key), {}), {}
         for method in self.methods:
+            if not found.get(method) and method in former and not (notes or {}).get(method):
+                paper = self.paper.get(key, {}).get(method)
+                cells[method] = replace(former[method], paper=paper, expected=self.expected)
+                continue
             cells[method] = Cell(
                 self.paper.get(key, {}).get(method),
                 list(found.get(method, [])),
@@ -173,6 +197,7 @@ class Table:
                 (notes or {}).get(method, ""),
                 judged,
                 self.expected,
+                code=known.get("code", code()) if found.get(method) else "",
             )
         self.rows[key] = cells
         self._print(key)
@@ -205,6 +230,7 @@ class Table:
         with open(path, encoding="utf-8", newline="") as stream:
             for line in csv.DictReader(stream):
                 held = {"note": line["note"], "seconds": float(line["seconds"] or "nan")}
+                held["code"] = line.get("code") or ""
                 if line["splits"]:
                     numbers = (float(line[name] or "nan") for name in ("ours_mean", "ours_sd"))
                     held["former"] = (*numbers, int(line["splits"]))
@@ -271,23 +297,43 @@ class Table:
             row, method, "" if paper is None else paper.mean,
             "" if paper is None or paper.sd is None else paper.sd,
             short(cell.mean), short(cell.sd), cell.count or "", cell.agrees(self.higher),
-            short(cell.seconds, 3), cell.note,
+            short(cell.seconds, 3), cell.note, cell.code,
         )  # fmt: skip
 
     def markdown(self):
         """Return the table as markdown; a cell has the paper's number, ours, and the verdict."""
         keep = [m for m in self.methods if any(self._shown(row[m]) for row in self.rows.values())]
+        whole = {
+            key for key, row in self.rows.items() if any(c.note == WHOLE for c in row.values())
+        }
+        run = {key for key, row in self.rows.items() if any(c.count for c in row.values())}
         lines = [f"**{self.title}**", ""]
         lines += [f"- {text}" for text in self.settings]
+        if whole and whole != run:
+            lines.append(f"- †: by {WHOLE}; other rows by fewer values and 3 folds")
+        else:
+            whole = set()  # nothing to tell apart
         lines += ["", "| row | " + " | ".join(keep) + " |", "|---" * (len(keep) + 1) + "|"]
         for key, cells in self.rows.items():
-            name, marks = label(key), [self._mark(cells[m], cells) for m in keep]
+            name = label(key) + " †" * (key in whole)
+            marks = [self._mark(cells[m], cells) for m in keep]
             reasons = {cell.note for cell in cells.values()}
             if len(reasons) == 1 and not any(cell.count for cell in cells.values()):
                 name = f"{name}: *{reasons.pop()}*"  # once, not in every cell
                 marks = [self.paper_text(cells[m]) for m in keep]
             lines.append(f"| {name} | " + " | ".join(marks) + " |")
-        return "\n".join([*lines, "", self.count(), ""])
+        return "\n".join([*lines, "", self.count(), self.codes(), ""])
+
+    def codes(self):
+        """Return a line about the commits by which the rows were computed."""
+        by_row = [
+            {cell.code for cell in cells.values() if cell.code} for cells in self.rows.values()
+        ]
+        many = Counter(", ".join(sorted(found)) for found in by_row if found)
+        if len(many) == 1:
+            return f"Computed by commit {next(iter(many))}."
+        said = "; ".join(f"{words} ({n})" for words, n in many.most_common())
+        return f"Computed by commits (rows): {said}." if said else ""
 
     @staticmethod
     def _shown(cell):

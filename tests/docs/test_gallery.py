@@ -45,23 +45,3 @@ def test_rows_of_three_times_the_memory_train_to_the_same_objective(tmp_path):
     assert difference < 1e-6
     peak = re.search(r"limit 1 GiB: .* at most ([0-9.]+) MiB in a worker", done.stdout)
     assert float(peak[1]) < 0.8 * 1024
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("script", "options", "word"),
-    [
-        ("flip_cost", ["--most", "100", "--restarts", "2", "--rows", "200"], "flips/s"),
-        ("restart_pool", ["--rows", "500", "--restarts", "3", "--workers", "2"], "2 worker"),
-    ],
-)
-def test_search_example_runs_at_a_small_size(script, options, word, tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "papers" / f"{script}.py"), *options],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert word in done.stdout

@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from clients import KillOneWorker
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, span
 from waiting import wait_until
 
 import dask_s3vm
@@ -54,6 +54,27 @@ def test_actors_are_gone_without_waiting_for_the_garbage_collector(client, spars
         assert_nothing_left(client)
     finally:
         gc.enable()
+
+
+def spans_of(dask_scheduler):
+    return {span.name for span in dask_scheduler.extensions["spans"].spans.values()}
+
+
+def n_spans(dask_scheduler):
+    return len(dask_scheduler.extensions["spans"].spans)
+
+
+def test_all_fits_of_a_client_share_one_span(client, sparse_data, as_dask):
+    """Neither the scheduler nor the workers ever forget the times of one."""
+    X, y = sparse_data
+    L2SVM(tol=1e-3).fit(as_dask(X, CHUNKS), y)
+    before = client.run_on_scheduler(n_spans)
+    assert ("s3vm",) in client.run_on_scheduler(spans_of)
+    L2SVM(tol=1e-3).fit(as_dask(X, CHUNKS), y)
+    assert client.run_on_scheduler(n_spans) == before
+    with span("mine"):
+        L2SVM(tol=1e-3).fit(as_dask(X, CHUNKS), y)
+    assert ("mine",) in client.run_on_scheduler(spans_of), "a span of the caller stays in force"
 
 
 def test_a_fit_that_fails_leaves_nothing_on_the_cluster(client, sparse_data, as_dask):

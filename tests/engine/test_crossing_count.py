@@ -98,6 +98,14 @@ def test_rounds_stay_within_the_documented_number():
         assert engine.rounds <= int(limit)
 
 
+def test_lists_on_either_side_of_zero_take_one_round():
+    values = np.concatenate([np.linspace(-1, -1e-3, 4000), np.linspace(1e-3, 1, 5000)])
+    for rising, pairs in ((values > 0, 0), (values < 0, 4000)):
+        engine = engine_of(values, rising.astype(int), [0, 4500, 9000])
+        assert count_crossing(engine, first_list, second_list) == pairs
+        assert engine.rounds == 1
+
+
 def test_nan_is_refused():
     with pytest.raises(ValueError, match="NaN"):
         counted(np.array([1.0, np.nan]), np.array([0, 1]), [0, 2])

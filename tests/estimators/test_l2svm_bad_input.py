@@ -145,12 +145,19 @@ def test_y_must_have_one_dimension(wrap):
         (np.ones(39), "sample_weight does not fit X"),
         (Y.astype(float), "sample_weight leaves fewer than two classes"),
         (spoiled(np.ones(40), np.nan), "sample_weight contains NaN"),
+        (np.full(40, "a"), "sample_weight has entries that are no numbers"),
     ],
-    ids=["negative", "zero", "short", "one class", "nan"],
+    ids=["negative", "zero", "short", "one class", "nan", "words"],
 )
 def test_bad_weights_are_named(rows, column, weight, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         L2SVM().fit(rows(X), Y, column(weight))
+
+
+@pytest.mark.parametrize("kind", ["complex", "M8[s]"])
+def test_weights_that_are_not_real_are_refused(kind):
+    with pytest.raises(TypeError, match="sample_weight has dtype"):
+        L2SVM().fit(X, Y, np.ones(40).astype(kind))
 
 
 def test_a_single_weight_is_refused_for_dask_rows():

@@ -114,6 +114,22 @@ def test_one_graph_serves_all_classes_and_all_lam(rows, monkeypatch):
     assert len(drawn) == 1 + 2
 
 
+@pytest.mark.parametrize("shape", ["moons", "noise"])
+def test_the_guard_keeps_the_graph_where_it_helps(shape, rng):
+    X, y = (part.compute() for part in make_moons(300, noise=0.1, random_state=0))
+    if shape == "noise":  # neighbors tell nothing of the class, which a plane does
+        X = rng.normal(size=(300, 20))
+        y = (X.sum(axis=1) > 0).astype(int)
+    few = np.where(np.arange(300) < 40, y, -1)
+    kernel = {"kernel": "rbf", "sigma": 0.2, "n_components": 100} if shape == "moons" else {}
+    model = LapSVM(1e-4, 10.0, **kernel, random_state=0, safe=True).fit(X, few)
+    assert model.decision_ == ("lapsvm" if shape == "moons" else "supervised")
+    assert model.decision_reason_
+    alone = LapSVM(1e-4, 10.0, **kernel, random_state=0).fit(X, few)
+    plain = L2SVM(1e-4, **kernel, random_state=0).fit(X, few)
+    np.testing.assert_array_equal(model.coef_, (alone if shape == "moons" else plain).coef_)
+
+
 def test_moons_are_followed_where_the_supervised_svm_cuts_them():
     X, y = (part.compute() for part in make_moons(300, noise=0.05, random_state=0))
     few = np.where(np.isin(np.arange(300), [*np.flatnonzero(y == 0)[:2], *np.flatnonzero(y)[:2]]),

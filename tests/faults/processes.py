@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import multiprocessing
 import os
 import signal
@@ -37,7 +38,7 @@ def run_scheduler(pipe, host, security):
     asyncio.run(main())
 
 
-def run_worker(scheduler, folder, nanny, security, place):
+def run_worker(scheduler, folder, nanny, security, place, name):
     from distributed import Nanny, Worker
 
     home, address = place
@@ -47,6 +48,7 @@ def run_worker(scheduler, folder, nanny, security, place):
     async def main():
         async with (Nanny if nanny else Worker)(
             scheduler,
+            name=name,
             nthreads=1,
             host=address,
             local_directory=folder,
@@ -77,6 +79,8 @@ class Processes:
         self._nannies, self._security = nannies, security or {}
         self._hosts = Hosts() if hosts else None
         self._places = {}  # (name, address) of the host by the process id of its worker
+        self._names = {}  # of workers, by the same
+        self._numbers = itertools.count()
         self._lock = threading.RLock()  # faults strike from several threads
         self._started = 0.0  # when the last worker was started
         host = self._hosts.address if hosts else "127.0.0.1"
@@ -100,12 +104,14 @@ class Processes:
     def start(self):
         """Start a worker, and do not wait for it."""
         place = self._hosts.add() if self._hosts else (None, "127.0.0.1")
-        args = (self.address, self._folder.name, self._nannies, self._security, place)
+        name = f"{next(self._numbers)}"
+        args = (self.address, self._folder.name, self._nannies, self._security, place, name)
         # a nanny has a child, which a daemon must not have
         process = _context.Process(target=run_worker, args=args, daemon=not self._nannies)
         with self._lock:
             process.start()
             self._places[process.pid] = place
+            self._names[process.pid] = name
             self.workers.append(process)
             self._started = time.monotonic()
             self.note(f"start {process.pid}")
@@ -219,7 +225,13 @@ class Processes:
             self.workers = []
             for _ in range(n_workers):
                 self.start()
-        self.wait(client, n_workers)
+        # not their number alone: one that was ended may be known still, and another not yet
+        names = {self._names[process.pid] for process in self.workers}
+        wait_until(lambda: self._known(client) == names, lambda: (self._known(client), names))
+
+    def _known(self, client):
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        return {info["name"] for info in workers}
 
     def _come_back(self, client, n_workers):
         """Whether all nannies bring back their workers: after several kills, not all do."""

@@ -155,6 +155,26 @@ def test_rows_are_placed_though_a_worker_is_paused_with_tasks(shared):
         assert paused in addresses(client), "it may work again, for others or for us"
 
 
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("moment", [1, 3])
+def test_rows_are_placed_though_all_workers_were_replaced_meanwhile(shared, monkeypatch, moment):
+    """Dask gives tasks that prefer a worker that is gone to none that joins later."""
+    wanted = reference("l2svm")
+    moments = Moments(monkeypatch)
+    with shared.connect() as client:
+        shared.wait(client, 2)
+
+        def replace():
+            shared.kill()
+            shared.kill()
+            shared.wait(client, 0)
+            shared.start()
+
+        moments.reset({("placement", moment): replace})
+        assert found(fit("l2svm")) == wanted
+        assert moments.done
+
+
 @pytest.mark.parametrize("how", ["paused", "killed"])
 def test_no_worker_is_an_error_in_time_while_rows_are_placed(shared, how):
     _, lazy, y = slow_rows()

@@ -4,8 +4,11 @@
 sets DASK_S3VM_FAULTS, the least number of faults (1000), and DASK_S3VM_FAULT_SEED (0).
 """
 
+import asyncio
 import contextlib
+import faulthandler
 import os
+import sys
 import threading
 import time
 
@@ -87,7 +90,31 @@ def weather(world, client, moments, plan, silent, method, wanted, **params):
         print(f"{method}: {end} after {time.monotonic() - began:.1f} s")
         for when, what in world.diary:
             print(f"  {when - began:7.2f} s {what}")
+    if end == "hung":
+        show_waits(client)
     return end
+
+
+def show_waits(client):
+    """Print what a fit that does not end waits for: its threads, its tasks, the workers."""
+    faulthandler.dump_traceback(sys.__stdout__, all_threads=True)
+    for task in client.sync(everything_awaited):
+        task.print_stack(file=sys.stdout)
+    print(client.run_on_scheduler(states))
+
+
+async def everything_awaited():
+    return asyncio.all_tasks()
+
+
+def states(dask_scheduler):
+    """Return the tasks that are not done, and where they are, and the workers."""
+    tasks = [
+        (key, task.state, str(task.processing_on), sorted(task.host_restrictions or ()))
+        for key, task in dask_scheduler.tasks.items()
+        if task.state not in ("memory", "released")
+    ]
+    return tasks, {one.address: str(one.status) for one in dask_scheduler.workers.values()}
 
 
 @pytest.mark.parametrize("method", METHODS)

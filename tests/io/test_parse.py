@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from dask_s3vm.io.svmlight_text import BadLineError, parse, parse_line, summarize
+from dask_s3vm.io.svmlight import BadLineError, parse, parse_line, summarize
 
 FLOAT64 = np.dtype(np.float64)
 FLOAT32 = np.dtype(np.float32)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from dask_s3vm.io.svmlight_text import BadLineError, Summary, parse_line, summarize
+from dask_s3vm.io.svmlight import BadLineError, Summary, parse_line, summarize
 
 FLOAT64 = np.dtype(np.float64)
 WORDS = ["1", "-1", "0", "9", "12", ":", ":", ":1", "2:3", "4:.5", " ", " ", "\t", "\n", "\r\n"]

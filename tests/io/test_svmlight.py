@@ -23,7 +23,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from dask_s3vm.io import SvmlightError, read_data, read_svmlight
 from dask_s3vm.io.arrays import read_labels
 from dask_s3vm.io.sources import DataFile, find_files
-from dask_s3vm.io.svmlight_text import parse
+from dask_s3vm.io.svmlight import parse
 
 DATA = Path(os.environ.get("DASK_S3VM_DATA", Path(__file__).parents[2] / "../shared/data"))
 TEXT = b"1 1:0.5 3:-2e-3\n-1 2:1 # note\n\n# only a note\n+1 1:.5 7:3.\n0\n"
@@ -295,7 +295,7 @@ def test_pieces_of_a_compressed_file_in_any_order(tmp_path, ending, pack, seed):
     order = np.random.default_rng(seed).permutation(len(spans)) if seed else range(len(spans))
     for i in order:
         start, stop = spans[i]
-        assert file.read_piece(start, stop, len(spans)) == text[start:stop]
+        assert file.read(start, stop) == text[start:stop]
     assert file.read(49_990, 50_020) == text[-10:]
 
 
@@ -323,8 +323,8 @@ def test_a_fit_parses_every_block_once(tmp_path, monkeypatch):
     from dask_s3vm.io import svmlight
 
     parsed = []
-    own = svmlight._parse
-    monkeypatch.setattr(svmlight, "_parse", lambda *parts: parsed.append(1) or own(*parts))
+    own = svmlight.parse
+    monkeypatch.setattr(svmlight, "parse", lambda *a, **k: parsed.append(1) or own(*a, **k))
     X, y = read_svmlight(write(tmp_path, TEXT * 20), blocksize=200)
     ingest(X, y)
     assert len(parsed) == X.numblocks[0] > 3

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dask_s3vm.io import SvmlightError, read_svmlight, sources
-from dask_s3vm.io.svmlight_text import parse_line, summarize
+from dask_s3vm.io.svmlight import parse_line, summarize
 
 GOOD = b"1 1:0.5 3:-2e-3\n\n# note\n-1 2:1\n"
 

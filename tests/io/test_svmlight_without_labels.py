@@ -1,14 +1,13 @@
 """svmlight text whose rows start without a label, as in SVMlin."""
 
 import gzip
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from fsspec import filesystem
 
 from dask_s3vm.io import SvmlightError, read_svmlight
-from dask_s3vm.io.sources import DataFile, find_files
+from dask_s3vm.io.sources import find_files
 from dask_s3vm.io.svmlight import _starts_with_label
 
 TEXT = b"1:0.5 3:2\n\n2:-1\n1:1 2:1 3:1\n"
@@ -63,24 +62,8 @@ def test_mistakes_are_told_by_their_line(tmp_path):
     ],
 )
 def test_the_first_row_tells_on_any_store(text, labeled):
-    """Streams of some stores have no ``readline`` with a limit; in one text a read ends at "1"."""
+    """Streams of some stores have no ``readline`` with a limit: ranges are read."""
     fs = filesystem("memory")
     fs.pipe_file("/labels/rows.svm", text)
     (file,) = find_files("memory://labels/rows.svm")
     assert _starts_with_label(file) is labeled
-
-
-def test_streams_are_only_asked_for_bytes(tmp_path, monkeypatch):
-    class Stream:
-        def __init__(self, text):
-            self.text = text
-
-        def read(self, size):
-            found, self.text = self.text[:3], self.text[3:]
-            return found
-
-    (tmp_path / "a.svm").write_bytes(b"")
-    (file,) = find_files(tmp_path / "a.svm")
-    for text, labeled in ((b"12:34 5:6\n", False), (b"123 4:5\n", True)):
-        monkeypatch.setattr(DataFile, "opened", lambda self, text=text: nullcontext(Stream(text)))
-        assert _starts_with_label(file) is labeled

@@ -13,6 +13,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
+from dask_s3vm import TableEncoder
 from dask_s3vm.io import TableError, read_data, read_table
 
 
@@ -223,6 +224,27 @@ def test_text_that_is_not_utf8(tmp_path, options, blocksize):
     path.write_bytes(b"a,caf\xe9\n1,x\n")
     with pytest.raises(TableError, match="not text in UTF-8"):
         read_table(path)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("name", "label"), [("b", None), ("b", "y"), ("y", "y")])
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_columns_that_are_not_utf8(tmp_path, ending, name, label, packed):
+    edges, raw = pa.py_buffer(np.array([0, 1, 4, 5], np.int32)), pa.py_buffer(b"xf\xe9ex")
+    wrong = pa.Array.from_buffers(pa.string(), 3, [None, edges, raw])
+    wrong = wrong.dictionary_encode() if packed else wrong
+    table = pa.table({"b": ["x", "z", "x"], "y": ["p", "q", "p"], name: wrong})
+    path = tmp_path / f"t.{ending}"
+    if ending == "parquet":
+        pyarrow.parquet.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    reason = rf"row 1, column '{name}': holds 'f.xe9e', wanted text in UTF-8"
+    with pytest.raises(TableError, match=reason):
+        read_table(path, label=label)
+    with pytest.raises(ValueError, match=r"holds 'f.xe9e', wanted text in UTF-8"):
+        TableEncoder().fit(table.select([name]))
 
 
 @pytest.mark.parametrize("text", [b'"a"b,c\n1,2\n', b'a"b,c\n1,2\n', b'"a,b\n1,2\n'])

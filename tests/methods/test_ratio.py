@@ -269,6 +269,15 @@ def test_an_estimator_keeps_what_was_found(rng):
     assert tuple(model.positive_ratio_interval_) == found.interval
 
 
+@pytest.mark.filterwarnings("ignore::dask_s3vm.exceptions.RatioWarning")
+def test_labeled_rows_without_an_entry_tell_the_share_of_the_labels(rng):
+    X, y = two_clusters(rng, n=60)
+    few = np.where(np.arange(60) % 3 == 0, y, -1)
+    rows = sp.csr_array(np.where(few[:, None] >= 0, 0.0, X))
+    model = TSVM().fit(rows, few)
+    np.testing.assert_allclose(model.positive_ratio_, np.mean(few[few >= 0]), atol=0.05)
+
+
 def test_shares_of_several_classes_can_be_given(rng):
     y = rng.choice(3, 600)
     X = rng.normal(size=(600, 4)) + 4.0 * np.eye(4)[y]

@@ -86,3 +86,18 @@ def test_directions_that_are_not_there_are_dropped():
     assert (spectrum.values > 0).all()
     assert spectrum.factor(1e9).shape[1] <= 10
     assert decompose(np.zeros((3, 3))).values.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("distinct", [10, 4, 0])
+def test_few_rows_of_many_columns(distinct):
+    """The eigenvalues that are not 0, and their vectors, without those that are."""
+    Z, square, y, _ = case(3, 10, 31, 3, 0.5)
+    Z[distinct:] = Z[0] if distinct else 0.0
+    H, b = Z.T @ (square[:, None] * Z), Z.T @ (square * y)
+    plain, few = decompose(H), decompose(H, 10)
+    assert few.vectors.shape == (31, max(distinct, 1))
+    np.testing.assert_allclose(few.values, plain.values, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(few.vectors, plain.vectors, atol=1e-12)
+    np.testing.assert_allclose(few.weights(b, 1e-3), plain.weights(b, 1e-3), atol=1e-12)
+    same = decompose(H, 11)  # not so few
+    assert same.vectors.tobytes() == plain.vectors.tobytes()

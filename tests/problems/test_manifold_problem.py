@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.problems import manifold
-from dask_s3vm.problems.manifold import ManifoldProblem, Roughness, neighbor_edges
+from dask_s3vm.problems.manifold import ManifoldProblem, Roughness, Smoothness, neighbor_edges
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
 
@@ -63,9 +63,8 @@ def setting(make_rows):
     assert engine.layout.n_shards > 3
     costs, edges = np.array([0.02, 0.03]), neighbor_edges(X, 3, int)
     ordered = X[:, engine.layout.to_internal(np.arange(9.0)[None])[0, :-1].astype(int)]
-    problem = ManifoldProblem(
-        engine, LAM, 1, costs, True, LAM_MANIFOLD, Roughness(ordered, neighbor_edges(X, 3, int))
-    )
+    smoothness = Smoothness(LAM_MANIFOLD, Roughness(ordered, edges))
+    problem = ManifoldProblem(engine, LAM, 1, costs, True, smoothness)
     labeled = y >= 0
     target, wide = np.where(y == 1, 1.0, -1.0), np.column_stack([ordered, np.ones(120)])
 
