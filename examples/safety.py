@@ -17,8 +17,9 @@ row a gain must be for another division) were chosen on a random half of the set
 other draws of labels than those here; the wanted gain of one row is older. Of constants that did
 equally well there, the last choice was made with a look at both halves. What models take from the
 supervised SVM (methods/blend.py, methods/unseen.py) was chosen on `CHOSEN_ON` alone. So was the row
-and a half that predicting one class must gain, after a look at harmed cases of both halves. The
-other half is reported first.
+and a half that predicting one class must gain, after a look at harmed cases of both halves, and the
+row that a method with few labels must not lose on folds, after a look at 12 cases of the other
+half. That half is reported first.
 
 Results are one file of comma-separated values per set in --out, one line per fit.
 """
