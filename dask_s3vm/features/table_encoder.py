@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.containers import as_block
-from dask_s3vm.exceptions import warn
 from dask_s3vm.features.table_columns import (
     CellError,
     MixedColumnError,
@@ -35,9 +34,6 @@ from dask_s3vm.frames import is_lazy_frame, lazy_parts
 from dask_s3vm.interrupts import interruptible
 
 __all__ = ["TableEncoder", "UnknownCategoryWarning", "warn_of_unknown"]
-
-#: With so many words, most of which occur once, a column is an id or a text, and is warned of.
-MANY_WORDS = 200
 
 
 class TableEncoder(TransformerMixin, TableParameters):
@@ -215,13 +211,7 @@ class TableEncoder(TransformerMixin, TableParameters):
             )
         if name not in self.named_categorical:
             refuse_mixed(name, words)
-            if found.n_words >= MANY_WORDS and len(words) > found.n_words / 2:
-                warn(
-                    f"column {name!r} has {len(words)} categories in {found.n_words} rows, such as "
-                    f"{min(words)!r}: little can be learned from categories that do not repeat; "
-                    "drop it, or name it in text= if it is text, in categorical= if it is meant",
-                    UserWarning,
-                )
+            found.warn_of_ids(name)
         return tuple(sorted(words))
 
     def _facts_of_part(self, part: Any, names: list[str], number: int) -> list[Facts]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from dask_s3vm.exceptions import warn
 from dask_s3vm.features.table_columns import CellError, kind_of, numbers_of, texts_of, words_of
 
 __all__ = ["SCALES", "Facts", "Moments", "agreed", "facts_of", "median_of", "moments_of",
@@ -20,6 +21,9 @@ SCALES = ("unit", "maxabs", "std", "none")
 
 #: Order statistics that a piece keeps of a column for the median.
 _RANKS = 1025
+
+#: With fewer words in a column, one cannot tell that they do not repeat.
+MANY_WORDS = 200
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,17 @@ class Facts:
     gap: int | None = None
     ranks: tuple[tuple[int, np.ndarray], ...] = ()
     n_words: int = 0
+
+    def warn_of_ids(self, name: str) -> None:
+        """Warn if a column of categories is an id or a text: most of its words occur once."""
+        words = self.words or ()
+        if self.n_words >= MANY_WORDS and len(words) > self.n_words / 2:
+            warn(
+                f"column {name!r} has {len(words)} categories in {self.n_words} rows, such as "
+                f"{min(words)!r}: little can be learned from categories that do not repeat; drop "
+                "it, or name it in text= if it is text, in categorical= if it is meant",
+                UserWarning,
+            )
 
 
 def facts_of(
