@@ -19,21 +19,21 @@ from targets import TARGETS  # noqa: E402
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory")
 
-#: Files for each reader: what takes two seconds.
+#: Files for each reader: what takes about a second.
 FILES = {
-    "svmlight": 500,
-    "svmlight-gz": 800,
-    "npz": 2000,
-    "npy": 2000,
-    "arrow": 500,
-    "parquet": 500,
-    "csv": 300,
-    "csv-gz": 300,
-    "parquet-tables": 300,
-    "feather-tables": 300,
-    "models": 1600,
-    "states": 2000,
-    "configs": 450,
+    "svmlight": 250,
+    "svmlight-gz": 400,
+    "npz": 1000,
+    "npy": 500,
+    "arrow": 250,
+    "parquet": 250,
+    "csv": 150,
+    "csv-gz": 150,
+    "parquet-tables": 150,
+    "feather-tables": 150,
+    "models": 800,
+    "states": 1000,
+    "configs": 200,
 }
 
 
