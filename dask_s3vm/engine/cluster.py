@@ -25,7 +25,7 @@ from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import RoundTimes
 from dask_s3vm.engine.shard import drop_state
 from dask_s3vm.engine.tree import Parts, sum_nodes
-from dask_s3vm.engine.watch import release
+from dask_s3vm.engine.watch import wait_until_gone
 from dask_s3vm.engine.workers import (
     Holdings,
     WorkerList,
@@ -136,8 +136,10 @@ class ClusterEngine:
         groups, self._groups = list(self._groups.values()), {}
         with contextlib.suppress(Exception):  # a lost worker has released its rows
             call_all(self._client, [(group.actor, ()) for group in groups], "close", patience=2.0)
-        with contextlib.suppress(Exception):  # not `cancel`: the scheduler would log each key
-            release(self._client, [group.actor.future for group in groups])
+        with contextlib.suppress(Exception):
+            actors = [group.actor.future for group in groups]
+            self._client.cancel(actors)
+            wait_until_gone(self._client, actors, patience=2.0)
 
     def __repr__(self) -> str:
         return f"<ClusterEngine: {self.layout.n_shards} shards on {len(self._groups)} workers>"

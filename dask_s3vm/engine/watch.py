@@ -146,6 +146,26 @@ def release(client: distributed.Client, futures: Iterable[distributed.Future]) -
     in_loop(client, asyncio.sleep, 0.0)
 
 
+def wait_until_gone(
+    client: distributed.Client, futures: Sequence[distributed.Future], patience: float
+) -> None:
+    """Wait until no worker holds the results of cancelled futures, but not longer than `patience`.
+
+    A client sends cancellations in batches. Until they arrive, dask retires no worker that holds
+    an actor.
+    """
+    keys = [future.key for future in futures]
+
+    async def look() -> None:
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            if not any((await client.scheduler.who_has(keys=keys)).values()):
+                return
+            await asyncio.sleep(0.002)
+
+    in_loop(client, look, patience=patience)
+
+
 def scattered(
     client: distributed.Client, value: Any, broadcast: bool = False
 ) -> distributed.Future:

@@ -14,7 +14,6 @@ def engine_with(monkeypatch):
     world = World()
     monkeypatch.setattr("dask_s3vm._config.elastic_interval", lambda: 0.0)
     monkeypatch.setattr("dask_s3vm.engine.cluster.call_all", world.call_all)
-    monkeypatch.setattr("dask_s3vm.engine.cluster.release", lambda _, own: world.cancel(own))
     monkeypatch.setattr("dask_s3vm.engine.cluster.worker_threads", lambda *_: world.workers)
     monkeypatch.setattr("dask_s3vm.engine.cluster.check_versions", lambda *_: None)
     monkeypatch.setattr("dask_s3vm.engine.computing.interrupts.sleep", world.pauses.append)
