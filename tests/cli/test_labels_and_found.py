@@ -12,6 +12,7 @@ from running import run
 from sklearn.datasets import dump_svmlight_file
 
 from dask_s3vm import L2SVM, QPS3VM, S2RLSC, TSVM, load_model
+from dask_s3vm.cli.output import answers_of
 from dask_s3vm.cli.predict import open_found
 from dask_s3vm.cli.rows import EDGES, look_at_rows
 from dask_s3vm.io.arrays import read_labels
@@ -294,3 +295,17 @@ def test_labels_of_a_column(g2c, tmp_path):
     done = run(*common, tmp_path / "c.npz", "--label", "sort")
     assert done.exit_code == 65
     assert "sort" in done.output
+
+
+def test_a_fit_says_which_class_its_ratio_is_of():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["churn", "stay"], 40)
+    X = rng.normal(size=(80, 3)) + (y == "stay")[:, None]
+    few = np.where(np.arange(80) % 2 == 0, y, "")
+    told = answers_of(TSVM(positive_ratio=0.5).fit(X, few))
+    assert told["classes"].tolist() == ["churn", "stay"]
+    assert (told["positive_class"], told["positive_ratio"]) == ("stay", 0.5)
+    assert 0.0 <= told["supervised_part"] <= 1.0
+    assert list(told).index("positive_class") == list(told).index("positive_ratio") - 1
+    y[::3] = "gone"
+    assert "positive_class" not in answers_of(TSVM().fit(X, np.where(few == "", "", y)))
