@@ -69,7 +69,7 @@ def test_a_silent_worker_that_is_concerned_is_lost(client, monkeypatch):
 
 def test_rows_for_a_worker_that_has_just_left_are_a_loss(client, monkeypatch):
     monkeypatch.setattr(calls._config, "connect_timeout", lambda: 0.1)
-    with pytest.raises(WorkerLostError, match="tcp://127.0.0.1:1 is gone"):
+    with pytest.raises(WorkerLostError, match=r"127\.0\.0\.1:1 is gone"):
         calls.scattered_to(client, {"tcp://127.0.0.1:1": [0]}, str)
 
 
