@@ -15,7 +15,7 @@ from dask_s3vm.cli.options import (
     option,
     quiet_option,
 )
-from dask_s3vm.cli.output import ProgressLine, show
+from dask_s3vm.cli.output import ProgressLine, check_output, show
 from dask_s3vm.cli.stopping import EXIT_CODES, format_errors
 from dask_s3vm.io.arrays import read_labels
 from dask_s3vm.io.formats import format_of, options_of, reading_format, write_data
@@ -75,6 +75,7 @@ def convert(
         target = format_of(output.rstrip("/"), to_format)
         if exists(output.rstrip("/")) and not overwrite:
             raise FileExistsError(f"{output} exists already; add --overwrite to replace it")
+        check_output("OUTPUT", f"{output.rstrip('/')}.tmp" if output.endswith("/") else output)
         source = reading_format(list(data), chosen["format"])
         reading, writing = _own_options(source, target, unlabeled)
         mark = reading.pop("unlabeled", None)

@@ -38,6 +38,8 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
                help="Whether the first line of csv names the columns."),
         option("--delimiter", group="data", topic=_TABLES, shown="a comma",
                help="Delimiter of csv fields."),
+        option("--decimal", type=click.Choice([".", ","]), group="data", topic=_TABLES,
+               shown="from the first rows", help="What is before the decimals of csv numbers."),
         option("--n-features", type=click.IntRange(1), group="data", topic=_TEXT,
                help="Number of columns of svmlight text.", shown="from the file"),
         option("--zero-based", type=YesNo(), group="data", topic=_TEXT,
@@ -200,6 +202,19 @@ def read_rows(
     return rows
 
 
+def kept_columns(
+    paths: tuple[str, ...], options: Mapping[str, Any], encoder: Any, names: tuple[str, ...]
+) -> dict[str, list[Any]]:
+    """Return columns of the tables that `read_rows` reads, by their names."""
+    from dask_s3vm.io.tables import read_columns
+
+    given = {name: options.get(name) for name in ("format", "header", "delimiter", "blocksize")}
+    told = {name: value for name, value in given.items() if value not in (None, "table", "kdd99")}
+    told.setdefault("delimiter", (encoder.reading_ or {}).get("delimiter", ","))
+    table = read_columns(list(paths), list(dict.fromkeys(names)), encoder, **told)
+    return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
 def labeled_rows(
     paths: tuple[str, ...], chosen: Mapping[str, Any], apart: Any = None, **more: Any
 ) -> Rows:
@@ -298,6 +313,8 @@ def _read(
     if form.encoded:
         if not labels:
             more["label"] = False
+        if encoder is not None and form.name == "csv":
+            more.setdefault("delimiter", (encoder.reading_ or {}).get("delimiter", ","))
         X, y, encoder = reader(list(paths), encoder=encoder, block="scipy", **more)
         return Rows(X, y, encoder)
     in_memory = form.name == "npz" and len(paths) == 1 and os.path.isfile(paths[0])

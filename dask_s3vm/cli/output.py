@@ -1,6 +1,7 @@
 """What commands print: small tables, as text or JSON, and the progress of long commands."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -9,10 +10,28 @@ from typing import Any
 import click
 import numpy as np
 
+from dask_s3vm.io.store import address, check_writable, is_local, join_url
+
 Row = dict[str, Any]
 
 #: Seconds between two updates of a progress line: on a terminal, and in a log.
 _TERMINAL_S, _LOG_S = 0.1, 10.0
+
+
+def check_output(flag: str, url: str, is_folder: bool = False) -> None:
+    """Refuse an output that could not be written as wrong usage, before anything is computed.
+
+    A folder is made later, with those above it: what is there already is looked at.
+    """
+    path = join_url(url, "file") if is_folder else url
+    if is_folder and is_local(url):
+        path = os.path.abspath(address(path))
+        while not os.path.lexists(os.path.dirname(path)):
+            path = os.path.dirname(path)
+    try:
+        check_writable(path)
+    except ValueError as error:
+        raise click.UsageError(f"{flag} {error}") from None
 
 
 def show(result: Row | Sequence[Row], as_json: bool = False) -> None:

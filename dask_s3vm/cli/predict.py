@@ -14,12 +14,19 @@ import click
 import numpy as np
 
 from dask_s3vm.cli.cluster import cluster_of, cluster_options, running_on
-from dask_s3vm.cli.data import file_options, labeled_rows, options_for, read_rows, reading_options
+from dask_s3vm.cli.data import (
+    file_options,
+    kept_columns,
+    labeled_rows,
+    options_for,
+    read_rows,
+    reading_options,
+)
 from dask_s3vm.cli.labels import check_label_options
 from dask_s3vm.cli.options import GroupedCommand, Place, json_option, label_place_options, option
-from dask_s3vm.cli.output import Row, show, show_json
+from dask_s3vm.cli.output import Row, check_output, show, show_json
 from dask_s3vm.cli.stopping import EXIT_CODES, BadData, format_errors
-from dask_s3vm.io.store import check_writable, replacing
+from dask_s3vm.io.store import replacing
 
 #: Endings of the names of files that `open_found` can write.
 ENDINGS = (".csv", ".npy")
@@ -48,51 +55,91 @@ _HEADER = 512
     group="run",
     help="Write the probability of each class instead, for a model of train --probability.",
 )
+@option(
+    "--keep",
+    multiple=True,
+    group="run",
+    metavar="COLUMN",
+    help="Table column, such as an id, to write before the prediction of each row; repeatable. "
+    "The output is csv.",
+)
 @file_options
 @cluster_options
 def predict(
-    model: str, data: tuple[str, ...], output: str, decision: bool, proba: bool, **chosen: Any
+    model: str,
+    data: tuple[str, ...],
+    output: str,
+    decision: bool,
+    proba: bool,
+    keep: tuple[str, ...],
+    **chosen: Any,
 ) -> None:
     """Predict the rows of DATA with MODEL, one line per row.
 
     Tables are encoded like the training tables of the model. Labels in DATA, and columns that the
     model does not know, are ignored. With --proba the output is csv: the first line names the
-    classes, and each row has a probability for each of them.
+    classes, and each row has a probability for each of them. With --keep it is csv too, with the
+    columns that are kept first.
 
     \b
-    Example:
+    Examples:
       dask-s3vm predict model.npz new.csv --output labels.txt
+      dask-s3vm predict model.npz new.csv --keep id --output labels.csv
     """  # noqa: D301
     from dask_s3vm.io.models import load_predictor
 
     if decision and proba:
         raise click.UsageError("--decision and --proba exclude each other")
+    if output != "-":
+        check_output("--output", output)
     with format_errors():
-        if output != "-":
-            check_writable(output)
         estimator = load_predictor(model)
         if proba and getattr(estimator, "calibration_", None) is None:
             raise BadData(f"{model} has no probabilities; train it with --probability")
         options = options_for(estimator, data, reading_options(chosen))
+        encoder = getattr(estimator, "encoder_", None)
+        if keep and encoder is None:
+            raise click.UsageError(
+                f"--keep is for tables; {model} was trained on rows that are none"
+            )
         with running_on(cluster_of(chosen)):
-            encoder = getattr(estimator, "encoder_", None)
             X, _ = read_rows(data, options, encoder=encoder, labels=False)
+            kept = kept_columns(data, options, encoder, keep) if keep else {}
             wanted = (
                 estimator.predict_proba
                 if proba
                 else (estimator.decision_function if decision else estimator.predict)
             )
             values = np.asarray(wanted(X))
-        text = io.StringIO()
-        if proba:
-            csv.writer(text, lineterminator="\n").writerow(estimator.classes_.tolist())
-        numbers = decision or proba
-        np.savetxt(text, values, "%.17g" if numbers else "%s", delimiter="," if proba else " ")
+        text, form = io.StringIO(), "%.17g" if decision or proba else "%s"
+        if proba or keep:
+            _write_csv(text, kept, values, form, proba, estimator.classes_)
+        else:
+            np.savetxt(text, values, form)
         if output == "-":
             click.echo(text.getvalue(), nl=False)
         else:
             with replacing(output, "w") as stream:
                 stream.write(text.getvalue())
+
+
+def _write_csv(
+    stream: Any,
+    kept: dict[str, list[Any]],
+    values: np.ndarray,
+    form: str,
+    proba: bool,
+    classes: Any,
+) -> None:
+    """Write columns that are kept, and predictions, decisions or probabilities behind them."""
+    if values.ndim == 1:
+        names = ["prediction" if form == "%s" else "decision"]
+    else:
+        names = [label if proba else f"decision_{label}" for label in classes.tolist()]
+    told = [[form % value for value in column] for column in values.reshape(len(values), -1).T]
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([*kept, *names])
+    writer.writerows(zip(*kept.values(), *told, strict=True))
 
 
 @click.command(cls=GroupedCommand, epilog=EXIT_CODES)

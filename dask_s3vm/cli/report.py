@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from dask_s3vm.cli.options import GroupedCommand, Place, option
+from dask_s3vm.cli.output import check_output
 from dask_s3vm.cli.stopping import Interrupted, format_errors
 from dask_s3vm.io.store import exists, join_url, open_input, replacing
 from dask_s3vm.reports import record as records
@@ -49,6 +50,8 @@ def report(directory: str, output: str | None, card: bool) -> None:
     from dask_s3vm.reports.card import make_card
     from dask_s3vm.reports.page import make_page
 
+    if output:
+        check_output("--output", output)
     with format_errors():
         facts, history, config = records.read_record(directory)
         if card:

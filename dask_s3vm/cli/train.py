@@ -25,12 +25,12 @@ from dask_s3vm.cli.options import (
     option,
     quiet_option,
 )
-from dask_s3vm.cli.output import answers_of, show, work_of
+from dask_s3vm.cli.output import answers_of, check_output, show, work_of
 from dask_s3vm.cli.predict import ENDINGS, open_found
 from dask_s3vm.cli.report import ending_of, performance_report
 from dask_s3vm.cli.stopping import EXIT_CODES, check_state, closing_run, format_errors
 from dask_s3vm.exceptions import CheckpointError
-from dask_s3vm.io.store import check_writable, is_local
+from dask_s3vm.io.store import is_local
 from dask_s3vm.reports.record import RunRecord
 
 #: Options that say nothing of what is computed: a run is repeated without them.
@@ -209,10 +209,10 @@ def check_places(chosen: Mapping[str, Any]) -> None:
         raise click.UsageError(f"--report {report}: that is not a folder")
     for name in ("model", "predict_unlabeled"):
         if chosen.get(name):
-            try:
-                check_writable(chosen[name])
-            except ValueError as error:
-                raise click.UsageError(f"--{name.replace('_', '-')} {error}") from None
+            check_output(f"--{name.replace('_', '-')}", chosen[name])
+    for name in ("report", "checkpoint"):
+        if chosen[name] and not chosen.get("dry_run"):
+            check_output(f"--{name}", chosen[name], is_folder=True)
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from dask_s3vm.engine.blocks import (
 )
 from dask_s3vm.engine.mapped import MappedRows
 from dask_s3vm.engine.operations import operation
-from dask_s3vm.kernels.rows import CSR, Rows, load_pair, new_pair, pair_input, pair_output
+from dask_s3vm.kernels.rows import CSR, Rows, load_pair, new_pair, pair_halves, pair_output
 from dask_s3vm.labels import of_kind
 from dask_s3vm.numerics.ones import is_ones
 
@@ -117,7 +117,8 @@ class Shard:
 
     def take_both(self, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Copy both vectors that a kernel has accumulated, the output half first."""
-        return pair_output(self.rows, pair), pair_input(self.rows, pair)
+        source, out = pair_halves(self.rows, pair)
+        return out.copy(), source.copy()
 
     def may_copy(self, share: float) -> bool:
         """Whether there is memory to copy this share of the rows; always true of rows in memory."""

@@ -99,7 +99,7 @@ _FIELDS = {
     "columns", "kinds", "categories", *_NUMBERS, "indicator", "label", "reading", "params"
 }  # fmt: skip
 _KINDS = ("number", "date", "category", "text")
-_READING = {"format": str, "delimiter": str, "header": bool, "columns": list}
+_READING = {"format": str, "delimiter": str, "decimal": str, "header": bool, "columns": list}
 
 
 def plain_from_encoder(encoder: "TableEncoder") -> dict[str, Any]:

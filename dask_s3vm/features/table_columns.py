@@ -5,6 +5,7 @@ to the encoder. `numbers_of` and `codes_of` read a column as numbers, or as code
 What is missing is null, NaN, the empty word, and the words that `null_values` names.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,47 +17,15 @@ import pyarrow.compute as pc
 from dask_s3vm.exceptions import warn
 
 __all__ = [
-    "CellError", "MixedColumnError", "UnknownCategoryWarning", "as_table", "codes_of", "is_number",
-    "kind_of", "numbers_of", "refuse_bytes", "refuse_mixed", "texts_of", "warn_of_unknown", "whole",
-    "words_of",
+    "CellError", "UnknownCategoryWarning", "as_table", "codes_of", "has_decimal_comma", "is_number",
+    "kind_of", "numbers_of", "refuse_bytes", "texts_of", "warn_of_unknown", "whole", "words_of",
 ]  # fmt: skip
 
 #: Spellings of the two booleans, of which the first that a column's categories hold is used.
 _BOOLEANS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"), ("0", "1"))
 _REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
 _SHOWN = 40
-
-#: From so many distinct words on, a column that is mostly numbers is taken for a column of numbers
-#: with a mistake in it.
-_MANY_WORDS, _MOSTLY = 10, 0.8
-
-
-class MixedColumnError(ValueError):
-    """A column has numbers, and few words that are none.
-
-    Parameters
-    ----------
-    column : str
-        Its name.
-    words : tuple of str
-        What is no number.
-    reason : str
-        What was found and what is wanted.
-    """
-
-    def __init__(self, column: str, words: tuple[str, ...], reason: str) -> None:
-        super().__init__(column, words, reason)
-        self.column = column
-        self.words = words
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"column {self.column!r} {self.reason}"
-
-    def first_row(self, table: pa.Table) -> int | None:
-        """Return the first row of a table that has one of the words."""
-        codes, _ = codes_of(whole(table.column(self.column)), self.words)
-        return int((codes >= 0).argmax()) if (codes >= 0).any() else None
+_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?|[+-]?\d{1,3}(?:[.' ]\d{3})+,\d+")
 
 
 class UnknownCategoryWarning(UserWarning):
@@ -256,7 +225,11 @@ def kind_of(type: pa.DataType) -> str | None:
 
 
 def numbers_of(
-    column: pa.Array, name: str, null_values: Collection[str] = (), kind: str = "number"
+    column: pa.Array,
+    name: str,
+    null_values: Collection[str] = (),
+    kind: str = "number",
+    decimal: str = ".",
 ) -> np.ndarray:
     """Return a column as float64, NaN where it is missing.
 
@@ -270,6 +243,8 @@ def numbers_of(
         Words for missing values, besides the empty one.
     kind : {"number", "date"}
         What is wanted; dates become seconds since 1970.
+    decimal : {".", ","}
+        What is before the decimals of words.
 
     Raises
     ------
@@ -280,7 +255,7 @@ def numbers_of(
         column = column.cast(column.type.value_type)
     found = kind if pa.types.is_null(column.type) else kind_of(column.type)
     if _is_text(column.type):
-        column = _read_words(column, name, null_values, kind)
+        column = _read_words(column, name, null_values, kind, decimal)
     elif found != kind:
         raise CellError(_first(column.is_valid()), name, f"holds {column.type}, wanted {kind}s")
     if kind == "date":
@@ -294,17 +269,21 @@ def numbers_of(
     return values
 
 
-def _read_words(column: pa.Array, name: str, null_values: Collection[str], kind: str) -> pa.Array:
+def _read_words(
+    column: pa.Array, name: str, null_values: Collection[str], kind: str, decimal: str
+) -> pa.Array:
     """Read words as numbers or dates."""
     found = column.dictionary_encode()
     words = pc.utf8_trim_whitespace(found.dictionary)
     gap = pc.is_in(words, value_set=pa.array(["", *null_values], words.type))
     words = pc.if_else(gap, pa.scalar(None, words.type), words)
-    type = pa.float64() if kind == "number" else pa.timestamp("us")
+    type, read = pa.float64() if kind == "number" else pa.timestamp("us"), words
+    if decimal == ",":  # a point is wrong then
+        read = pc.replace_substring(pc.replace_substring(words, ".", "?"), ",", ".")
     try:
-        return words.cast(type).take(found.indices)
+        return read.cast(type).take(found.indices)
     except pa.ArrowInvalid:
-        bad = next(i for i, word in enumerate(words) if not _reads_as(word, type))
+        bad = next(i for i, word in enumerate(read) if not _reads_as(word, type))
         row = _first(pc.equal(found.indices, bad).fill_null(False))
         shown = str(words[bad])[:_SHOWN]
         raise CellError(row, name, f"holds {shown!r}, wanted a {kind}") from None
@@ -375,22 +354,6 @@ def warn_of_unknown(unknown: dict[str, int]) -> None:
         )
 
 
-def refuse_mixed(name: str, words: Sequence[str]) -> None:
-    """Raise `MixedColumnError` for words that are numbers, but for a few."""
-    if len(words) < _MANY_WORDS:
-        return
-    others = [word for word in words if not is_number(word)]
-    if others and len(others) <= (1 - _MOSTLY) * len(words):
-        shown = ", ".join(repr(word) for word in sorted(others)[:3])
-        raise MixedColumnError(
-            name,
-            tuple(others),
-            f"holds numbers, but also {shown}; wanted one kind: "
-            "name these in null_values=, which makes them missing, or the column in "
-            "categorical= or text=",
-        )
-
-
 def is_number(word: str) -> bool:
     """Tell whether a word reads as a number."""
     try:
@@ -398,3 +361,8 @@ def is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def has_decimal_comma(word: str) -> bool:
+    """Tell whether a word is a number with a comma before its decimals, such as 1.000,5."""
+    return _COMMA.fullmatch(word) is not None

@@ -16,17 +16,22 @@ from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.containers import as_block
 from dask_s3vm.features.table_columns import (
     CellError,
-    MixedColumnError,
     UnknownCategoryWarning,
     as_table,
     codes_of,
     numbers_of,
-    refuse_mixed,
     texts_of,
     warn_of_unknown,
     whole,
 )
-from dask_s3vm.features.table_facts import Facts, agreed, facts_of, median_of, scaling
+from dask_s3vm.features.table_facts import (
+    Facts,
+    MixedColumnError,
+    agreed,
+    facts_of,
+    median_of,
+    scaling,
+)
 from dask_s3vm.features.table_labels import LabelCode
 from dask_s3vm.features.table_parameters import TableParameters
 from dask_s3vm.features.table_rows import assemble, hash_texts, side_by_side
@@ -210,8 +215,7 @@ class TableEncoder(TransformerMixin, TableParameters):
                 f"(max_categories); name it in text=, numeric= or drop=, or allow more"
             )
         if name not in self.named_categorical:
-            refuse_mixed(name, words)
-            found.warn_of_ids(name)
+            found.check_words(name)
         return tuple(sorted(words))
 
     def _facts_of_part(self, part: Any, names: list[str], number: int) -> list[Facts]:
@@ -220,9 +224,8 @@ class TableEncoder(TransformerMixin, TableParameters):
 
     def _check_gap(self, name: str, row: int | None) -> None:
         if self.missing == "error" and row is not None:
-            raise CellError(
-                row, name, "the value is missing; the option missing allows it: zero, mean, median"
-            )
+            reason = "the value is missing; the option missing allows it: zero, mean, median"
+            raise CellError(row, name, reason)
 
     # Encoding ---------------------------------------------------------------------------------
 
@@ -370,9 +373,8 @@ class TableEncoder(TransformerMixin, TableParameters):
         if self.handle_unknown == "error":
             row = int(strange.argmax())
             shown = str(column[row].as_py())[:40]
-            raise CellError(
-                row, name, f"holds {shown!r}, wanted a category that the encoder was fitted on"
-            )
+            reason = f"holds {shown!r}, wanted a category that the encoder was fitted on"
+            raise CellError(row, name, reason)
 
     def _transform_lazily(self, X: Any) -> da.Array:
         self.check_names([str(name) for name in X.columns])

@@ -6,15 +6,26 @@ So an encoder is fitted in one pass over pieces of a table, in any order and on 
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 
 from dask_s3vm.exceptions import warn
-from dask_s3vm.features.table_columns import CellError, kind_of, numbers_of, texts_of, words_of
+from dask_s3vm.features.table_columns import (
+    CellError,
+    codes_of,
+    has_decimal_comma,
+    is_number,
+    kind_of,
+    numbers_of,
+    texts_of,
+    whole,
+    words_of,
+)
 
-__all__ = ["SCALES", "Facts", "Moments", "agreed", "facts_of", "median_of", "moments_of",
-           "put_together", "scaling"]  # fmt: skip
+__all__ = ["SCALES", "Facts", "MixedColumnError", "Moments", "agreed", "facts_of", "median_of",
+           "moments_of", "put_together", "scaling"]  # fmt: skip
 
 #: Ways to scale numbers; see `TableEncoder`.
 SCALES = ("unit", "maxabs", "std", "none")
@@ -24,6 +35,10 @@ _RANKS = 1025
 
 #: With fewer words in a column, one cannot tell that they do not repeat.
 MANY_WORDS = 200
+
+#: From so many distinct words on, a column that is mostly numbers is taken for a column of numbers
+#: with a mistake in it.
+_ENOUGH_WORDS, _MOSTLY = 10, 0.8
 
 
 @dataclass(frozen=True)
@@ -76,9 +91,10 @@ class Facts:
     ranks: tuple[tuple[int, np.ndarray], ...] = ()
     n_words: int = 0
 
-    def warn_of_ids(self, name: str) -> None:
-        """Warn if a column of categories is an id or a text: most of its words occur once."""
+    def check_words(self, name: str) -> None:
+        """Refuse categories that are mostly numbers or dates; warn of ids, which occur once."""
         words = self.words or ()
+        _refuse_mixed(name, words)
         if self.n_words >= MANY_WORDS and len(words) > self.n_words / 2:
             warn(
                 f"column {name!r} has {len(words)} categories in {self.n_words} rows, such as "
@@ -237,3 +253,73 @@ def _checked_kind(column: pa.Array, name: str) -> str | None:
 
 def _first(flags: np.ndarray) -> int | None:
     return int(flags.argmax()) if flags.any() else None
+
+
+# Mistakes -------------------------------------------------------------------------------------
+
+
+class MixedColumnError(ValueError):
+    """A column has numbers or dates, and few words that are none; or numbers written otherwise.
+
+    Parameters
+    ----------
+    column : str
+        Its name.
+    words : tuple of str
+        What is wrong among them.
+    reason : str
+        What was found and what is wanted.
+    """
+
+    def __init__(self, column: str, words: tuple[str, ...], reason: str) -> None:
+        super().__init__(column, words, reason)
+        self.column = column
+        self.words = words
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"column {self.column!r} {self.reason}"
+
+    def first_row(self, table: pa.Table) -> int | None:
+        """Return the first row of a table that has one of the words."""
+        codes, _ = codes_of(whole(table.column(self.column)), self.words)
+        return int((codes >= 0).argmax()) if (codes >= 0).any() else None
+
+
+def _refuse_mixed(name: str, words: Sequence[str]) -> None:
+    """Raise `MixedColumnError` for words that are numbers or dates, but for a few.
+
+    Numbers with decimal commas too: as categories, they would say nothing of their order.
+    """
+    others = [word for word in words if not is_number(word)]
+    commas = [word for word in others if has_decimal_comma(word)]
+    few = (1 - _MOSTLY) * len(words) if len(words) >= _ENOUGH_WORDS else 0
+    if commas and len(others) - len(commas) <= few:
+        raise MixedColumnError(
+            name,
+            tuple(commas),
+            f"holds {min(commas)!r}, a number with a decimal comma; wanted a point: decimal=',' "
+            "reads such numbers of csv files, without marks of thousands; or name the column in "
+            "categorical= or text=",
+        )
+    kind = "numbers"
+    if others and len(others) == len(words):
+        kind, others = "dates", [word for word in words if not _is_date(word)]
+        few = (len(words) - 1) // 2
+    if others and len(others) <= few:
+        shown = ", ".join(repr(word) for word in sorted(others)[:3])
+        raise MixedColumnError(
+            name,
+            tuple(others),
+            f"holds {kind}, but also {shown}; wanted one kind: "
+            "name these in null_values=, which makes them missing, or the column in "
+            "categorical= or text=",
+        )
+
+
+def _is_date(word: str) -> bool:
+    try:
+        datetime.fromisoformat(word)
+    except ValueError:
+        return False
+    return True

@@ -4,8 +4,6 @@ Csv text is cut into ranges of bytes, which can be cut into rows if the number o
 is known; ``pyarrow.csv`` reads their fields. The other files are cut into row groups, or batches.
 """
 
-import csv
-import io
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -16,20 +14,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from dask_s3vm.features.table_columns import CellError, numbers_of, refuse_bytes, whole
+from dask_s3vm.features.table_columns import (
+    CellError,
+    numbers_of,
+    refuse_bytes,
+    whole,
+)
 from dask_s3vm.io.batches import BROKEN, read_batches, read_footer
 from dask_s3vm.io.errors import TableError, told
 from dask_s3vm.io.sources import (
-    LONGEST_ROW,
     DataFile,
     attempt_all,
-    first_end,
     row_ends,
     split_evenly,
 )  # fmt: skip
 
 __all__ = ["WORDS", "BatchFile", "CsvFile", "Partition", "Span", "TableFile", "Wanted",
-           "read_first_row", "refuse_twins", "told_table"]  # fmt: skip
+           "refuse_twins", "told_table"]  # fmt: skip
 
 #: From where to where: bytes of a csv file, row groups or record batches of others.
 Span = tuple[int, int]
@@ -59,7 +60,6 @@ _QUOTE, _FEED, _RETURN = b'"\n\r'
 _WRONG_COUNT = re.compile(
     r"CSV parse error: Row #(?P<row>\d+): Expected \d+ columns, got (?P<got>\d+)"
 )
-_MARK = b"\xef\xbb\xbf"  # some editors start a file with it
 
 
 @dataclass(frozen=True)
@@ -181,12 +181,13 @@ class BatchFile(_File):
 class CsvFile(_File):
     """A csv file, plain or compressed.
 
-    `skip` are the bytes before the first row of data, `null_values` words (besides the empty one)
-    for missing values.
+    `skip` are the bytes before the first row of data, `decimal` is what is before the decimals of
+    numbers, and `null_values` are words (besides the empty one) for missing values.
     """
 
     skip: int
     delimiter: str = ","
+    decimal: str = "."
     null_values: tuple[str, ...] = ()
 
     def spans(self, length: int, blocksize: int) -> list[Any]:
@@ -270,6 +271,7 @@ class CsvFile(_File):
                     include_columns=wanted.columns,
                     null_values=["", *self.null_values],
                     strings_can_be_null=True,
+                    decimal_point=self.decimal,
                     true_values=[],  # booleans are words, as they are written
                     false_values=[],
                     auto_dict_encode=True,
@@ -295,7 +297,7 @@ class CsvFile(_File):
         for name in names:
             column, type = whole(raw.column(name)), wanted.types.get(name)
             try:
-                _check_cells(column, name, type, self.null_values)
+                _check_cells(column, name, type, self)
             except CellError as cell:
                 cells.append(cell)
         if not cells:
@@ -313,45 +315,20 @@ def refuse_twins(file: DataFile, names: Sequence[str], raw: bytes | None = None)
         raise TableError(file.name, reason, None if raw is None else 1, raw)
 
 
-def read_first_row(file: DataFile, delimiter: str) -> tuple[bytes, int, list[str]]:
-    """Return the first row of a csv file that is not empty, where it starts, and its fields."""
-    head = b""
-    with told_table(file.name), file.opened() as stream:
-        while chunk := bytes(stream.read(1 << 16)):
-            head += chunk
-            left = head.lstrip(b"\r\n")
-            if len(head) >= LONGEST_ROW or first_end(left, False) < len(left):
-                break
-    text = head.removeprefix(_MARK).lstrip(b"\r\n")
-    raw = text[: first_end(text, False)]
-    if not raw:
-        raise TableError(file.name, "has no data rows")
-    try:
-        row = io.StringIO(raw.decode("utf-8").rstrip("\r\n"), newline="")
-        fields = next(csv.reader(row, delimiter=delimiter, strict=True), [])
-    except UnicodeDecodeError:
-        raise TableError(file.name, "is not text in UTF-8", 1, raw) from None
-    except csv.Error as error:
-        raise TableError(file.name, f"cannot be read as csv: {error}", 1, raw) from None
-    return raw, len(head) - len(text), fields
-
-
 def _is_plain(type: pa.DataType) -> bool:
     """Tell whether a type that Arrow found is one that the encoder takes."""
     types, plain = pa.types, type.value_type if pa.types.is_dictionary(type) else type
     return not (types.is_time(plain) or types.is_binary(plain) or types.is_large_binary(plain))
 
 
-def _check_cells(
-    column: pa.Array, name: str, type: pa.DataType | None, null_values: Sequence[str]
-) -> None:
+def _check_cells(column: pa.Array, name: str, type: pa.DataType | None, file: CsvFile) -> None:
     """Raise CellError for the first cell of raw text that is not of a type."""
     words = column.view(pa.string())
     refuse_bytes(words, name)
     if type == pa.float64():
-        numbers_of(words, name, null_values)
+        numbers_of(words, name, file.null_values, decimal=file.decimal)
     elif type is not None and pa.types.is_timestamp(type):
-        numbers_of(words, name, null_values, "date")
+        numbers_of(words, name, file.null_values, "date")
 
 
 def _wrong_quote(text: bytes, delimiter: str) -> tuple[int, str] | None:

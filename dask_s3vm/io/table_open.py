@@ -1,30 +1,33 @@
 """Which files a table consists of, what their columns are called, and which has the labels."""
 
+import csv
+import io
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from dask_s3vm.features.table_columns import is_number, kind_of
+from dask_s3vm.features.table_columns import has_decimal_comma, is_number, kind_of
 from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.io.batches import BROKEN, read_footer
 from dask_s3vm.io.errors import TableError, told
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.sources import DataFile, UrlPath, find_files
+from dask_s3vm.io.sources import LONGEST_ROW, DataFile, UrlPath, find_files, first_end
 from dask_s3vm.io.table_files import (
     BatchFile,
     CsvFile,
     Partition,
     TableFile,
-    read_first_row,
     refuse_twins,
+    told_table,
 )  # fmt: skip
 
-__all__ = ["has_plain_columns", "open_tables"]
+__all__ = ["has_plain_columns", "open_tables", "refuse_absent"]
 
 #: Formats of the files of tables; files of other names are csv.
 _KINDS = ("csv", "parquet", "arrow")
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"  # in the name of a folder: a missing value
+_MARK = b"\xef\xbb\xbf"  # some editors start a file with it
 _INTEGER = re.compile(rf"-?\d+|{_NOTHING}")
 
 
@@ -37,6 +40,7 @@ def open_tables(
     header: bool | str,
     names: Sequence[str] | None,
     delimiter: str,
+    decimal: str,
     encoder: TableEncoder | None,
     null_values: Sequence[str],
 ) -> tuple[list[TableFile], str | None, dict[str, Any]]:
@@ -61,16 +65,25 @@ def open_tables(
         good = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()
         if not good or delimiter in '"\r\n ':
             raise ValueError(f"delimiter is {delimiter!r}, wanted one character, no quote or blank")
-        dialect = (delimiter, tuple(null_values))
-        files, label, named = _open_csv(found, header, names, dialect, encoder, label)
-        reading = {"format": "csv", "delimiter": delimiter, "header": named}
+        if decimal not in ("auto", ".", ",") or decimal == delimiter != ",":
+            raise ValueError(f"decimal is {decimal!r}, wanted 'auto', '.' or ',', no delimiter")
+        dialect = (delimiter, decimal, tuple(null_values))
+        texts, label, named = _open_csv(found, header, names, dialect, encoder, label)
+        reading = {
+            "format": "csv",
+            "delimiter": delimiter,
+            "decimal": texts[0].decimal,
+            "header": named,
+        }
+        files += texts
     else:
-        csv = {
+        of_csv = {
             "header": header != "auto",
             "names": names is not None,
             "delimiter": delimiter != ",",
+            "decimal": decimal != "auto",
         }
-        if wrong := [name for name, is_given in csv.items() if is_given]:
+        if wrong := [name for name, is_given in of_csv.items() if is_given]:
             raise ValueError(f"options {wrong} have no effect on {kind} files")
         opened = [BatchFile.open(*one, kind) for one in found]
         _check_types(opened)
@@ -85,19 +98,22 @@ def _open_csv(
     found: list[tuple[DataFile, Partition]],
     header: bool | str,
     names: Sequence[str] | None,
-    dialect: tuple[str, tuple[str, ...]],
+    dialect: tuple[str, str, tuple[str, ...]],
     encoder: TableEncoder | None,
     label: Any,
-) -> tuple[list[TableFile], Any, bool]:
+) -> tuple[list[CsvFile], Any, bool]:
     """Find the columns of csv files from their first rows.
 
     Files without header have the columns of the first file. Returns the files, the name of the
     label column, and whether the first file has a header.
     """
-    files: list[TableFile] = []
+    files: list[CsvFile] = []
     first_named = False
+    delimiter, decimal, null_values = dialect
+    before = "." if encoder is None else (encoder.reading_ or {}).get("decimal", ".")
     for file, partition in found:
-        raw, start, words = read_first_row(file, dialect[0])
+        raw, start, words, mark = _read_first_row(file, delimiter)
+        before = decimal if decimal != "auto" else mark or before
         if header != "auto":
             named = bool(header)
         elif encoder is not None:
@@ -105,7 +121,9 @@ def _open_csv(
             # some of the columns are named: it is the others that are missing
             named = bool(known) and not any(is_number(word) for word in set(words) - known)
         else:
-            named = all(word and not is_number(word) for word in words)
+            named = not any(
+                word == "" or is_number(word) or has_decimal_comma(word) for word in words
+            )
         wanted, target = names, label
         if names is None and not named and encoder is not None:
             wanted = (encoder.reading_ or {}).get("columns", encoder.feature_names_in_.tolist())
@@ -120,11 +138,47 @@ def _open_csv(
                 raise TableError(file.name, f"has {len(words)} columns, wanted {len(fields)}", 1)
         refuse_twins(file, fields, raw)
         skip = start + len(raw) if named else start
-        files.append(CsvFile(file, tuple(fields), partition, skip, *dialect))
+        files.append(CsvFile(file, tuple(fields), partition, skip, delimiter, before, null_values))
         if len(files) == 1:
             first_named, label = named, _name_of(label, files[0])
             names = tuple(fields) if names is None and not named else names
     return files, label, first_named
+
+
+def _read_first_row(file: DataFile, delimiter: str) -> tuple[bytes, int, list[str], str | None]:
+    """Return the first row of a csv file that is not empty, where it starts, and its fields.
+
+    The last of what is returned is the mark before decimals, if the first rows tell.
+    """
+    head = b""
+    with told_table(file.name), file.opened() as stream:
+        while chunk := bytes(stream.read(1 << 16)):
+            head += chunk
+            left = head.lstrip(b"\r\n")
+            if len(head) >= LONGEST_ROW or first_end(left, False) < len(left):
+                break
+    text = head.removeprefix(_MARK).lstrip(b"\r\n")
+    raw = text[: first_end(text, False)]
+    if not raw:
+        raise TableError(file.name, "has no data rows")
+    try:
+        row = io.StringIO(raw.decode("utf-8").rstrip("\r\n"), newline="")
+        fields = next(csv.reader(row, delimiter=delimiter, strict=True), [])
+    except UnicodeDecodeError:
+        raise TableError(file.name, "is not text in UTF-8", 1, raw) from None
+    except csv.Error as error:
+        raise TableError(file.name, f"cannot be read as csv: {error}", 1, raw) from None
+    return raw, len(head) - len(text), fields, _decimal_in(text, delimiter)
+
+
+def _decimal_in(text: bytes, delimiter: str) -> str | None:
+    """Return what is before the decimals of the numbers in a text; None if that is not clear."""
+    if delimiter == ",":  # quoted commas may be marks of thousands
+        return None
+    words = re.split(f'[{re.escape(delimiter)}"\r\n]', text.decode("utf-8", "replace"))
+    if any("." in word and is_number(word) for word in words):
+        return "."
+    return "," if any("," in word and has_decimal_comma(word) for word in words) else None
 
 
 def _name_of(label: Any, file: TableFile) -> Any:
@@ -198,21 +252,22 @@ def _check_columns(
 
     An encoder takes its columns by their names, and leaves others alone.
     """
-    _refuse_absent(files[0], drop)
+    refuse_absent(files[0], drop)
     if encoder is not None:
         for file in files:
-            _refuse_absent(file, encoder.feature_names_in_)
+            refuse_absent(file, encoder.feature_names_in_)
         return
     first = files[0]
     left = {target, *drop}
     wanted = [name for name in first.names if name not in left]
     for file in files[1:]:
-        _refuse_absent(file, wanted)
+        refuse_absent(file, wanted)
         if extra := [name for name in file.names if name not in {*wanted, *left}]:
             raise TableError(file.name, f"has columns {extra[:5]}, which {first.name} has not")
 
 
-def _refuse_absent(file: TableFile, wanted: Iterable[str]) -> None:
+def refuse_absent(file: TableFile, wanted: Iterable[str]) -> None:
+    """Refuse a file without a column that is wanted."""
     absent = [name for name in wanted if name not in file.names]
     if absent:
         raise TableError(file.name, f"has no column {absent[:5]}; it has {list(file.names)[:50]}")

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from dask_s3vm.engine.computing import current_client
 from dask_s3vm.engine.containers import as_block
-from dask_s3vm.features.table_columns import CellError, MixedColumnError, codes_of, whole
+from dask_s3vm.features.table_columns import CellError, codes_of, whole
 from dask_s3vm.features.table_encoder import TableEncoder
-from dask_s3vm.features.table_facts import Facts, agreed
+from dask_s3vm.features.table_facts import Facts, MixedColumnError, agreed
 from dask_s3vm.features.table_labels import LabelCode
 from dask_s3vm.io.errors import TableError
 from dask_s3vm.io.sources import attempt_all, look_through, text_lengths

@@ -7,18 +7,20 @@ from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
+import pyarrow as pa
 
-from dask_s3vm.features.table_columns import CellError, MixedColumnError, warn_of_unknown
+from dask_s3vm.features.table_columns import CellError, warn_of_unknown
 from dask_s3vm.features.table_encoder import TableEncoder
-from dask_s3vm.features.table_facts import Facts, agreed
+from dask_s3vm.features.table_facts import Facts, MixedColumnError, agreed
 from dask_s3vm.features.table_labels import LabelCode, label_code
 from dask_s3vm.io.blocks import check_options, empty_block, lazy_pair
 from dask_s3vm.io.errors import TableError
-from dask_s3vm.io.sources import UrlPath
-from dask_s3vm.io.table_open import open_tables
+from dask_s3vm.io.sources import UrlPath, text_lengths
+from dask_s3vm.io.table_files import Wanted, told_table
+from dask_s3vm.io.table_open import open_tables, refuse_absent
 from dask_s3vm.io.table_survey import Found, Task, locate_words, settled, survey
 
-__all__ = ["read_table"]
+__all__ = ["read_columns", "read_table"]
 
 
 def read_table(
@@ -42,6 +44,7 @@ def read_table(
     header: bool | Literal["auto"] = "auto",
     names: Sequence[str] | None = None,
     delimiter: str = ",",
+    decimal: Literal["auto", ".", ","] = "auto",
     encoder: TableEncoder | None = None,
     known: Mapping[str, Sequence[str]] | None = None,
     unlabeled: Any = "auto",
@@ -96,6 +99,9 @@ n_text_features, max_categories, dtype
         Names of the columns of csv files; by default those of the header, else "0", "1", ...
     delimiter : str
         What is between the fields of csv files: one character.
+    decimal : {"auto", ".", ","}
+        What is before the decimals of numbers in csv files. "auto": a comma if `delimiter` is
+        another character, and the first 64 KiB have numbers with a comma and none with a point.
     encoder : TableEncoder, optional
         Encode by this one, which another call or a model file gave. Columns are found by name where
         there are names. An unknown label is an error.
@@ -156,6 +162,7 @@ n_text_features, max_categories, dtype
         header=header,
         names=names,
         delimiter=delimiter,
+        decimal=decimal,
         encoder=encoder if fitted else None,
         null_values=encoder.null_values,
     )
@@ -185,6 +192,42 @@ n_text_features, max_categories, dtype
     y_meta = None if code is None else np.empty(0, dtype=code.dtype(mark))
     width = encoder.n_features_out_
     return *lazy_pair("table", pieces, Task.read, task, content, width, x_meta, y_meta), encoder
+
+
+def read_columns(
+    urlpath: UrlPath,
+    columns: Sequence[str],
+    encoder: TableEncoder,
+    *,
+    format: Literal["csv", "parquet", "arrow"] | None = None,
+    header: bool | Literal["auto"] = "auto",
+    delimiter: str = ",",
+    blocksize: int | str = "16MiB",
+) -> pa.Table:
+    """Read columns of tables as they are, in the order of the rows of `read_table`.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Their names; those of csv files are read as text.
+    urlpath, encoder, format, header, delimiter, blocksize
+        See `read_table`.
+
+    Costs: all of the columns are in the memory of this process.
+    """
+    size = check_options(block="scipy", blocksize=blocksize)
+    files, *_ = open_tables(
+        urlpath, format=format, label=False, drop=(), header=header, names=None,
+        delimiter=delimiter, decimal="auto", encoder=encoder, null_values=(),
+    )  # fmt: skip
+    for file in files:
+        refuse_absent(file, columns)
+    wanted = Wanted(columns, dict.fromkeys(columns, pa.string()), 0)
+    lengths = text_lengths([file.file for file in files], told_table)
+    spans = [(file, span) for file, n in zip(files, lengths, strict=True)
+             for span in file.spans(n, size)]  # fmt: skip
+    parts = [file.look(span, wanted)[1] for file, span in spans]
+    return pa.concat_tables(parts, promote_options="permissive")
 
 
 def _refuse_options(given: TableEncoder, drop: Any, known: Any) -> None:
@@ -231,7 +274,7 @@ def _given_code(
         return None
     code: LabelCode | None = getattr(encoder, "label_", None)
     if positive is None and classes is None:
-        return code
+        return code and replace(code, name=target)  # the model's column may have another name
     words = _words(classes) if code is None or classes is not None else code.words
     return None if words is None else label_code(target, words, _words(positive))
 

@@ -21,7 +21,7 @@ def cg_steps(
     rows: np.ndarray,
     cost: np.ndarray,
     pair: np.ndarray,
-    halves: tuple[np.ndarray, np.ndarray],
+    halves: np.ndarray,
     bias: float,
     lam: float,
     x: np.ndarray,
@@ -36,14 +36,14 @@ def cg_steps(
     """Make up to `most` steps for (lam I + X_J^T C X_J) x = rhs, until the residual is at most tol.
 
     rows, cost, pair, bias : J, C by row number, a buffer of any content; see `passes.gram`.
-    halves : views of the input half and the output half of that buffer.
+    halves : the input half and the output half of that buffer; see `rows.pair_halves`.
     x, r, p : solution, residual and direction, which are moved along.
     inverse : diagonal preconditioner.
     rz, residual : r.z with z = inverse * r, and the norm of r.
 
     Returns the number of steps, rz, residual, and whether p was 0 to working precision.
     """
-    source, out = halves
+    source, out = halves[0], halves[1]
     product = np.empty(p.size)
     n_steps = 0
     while residual > tol and n_steps < most:

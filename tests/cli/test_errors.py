@@ -148,3 +148,36 @@ def test_help_of_a_method_that_does_not_exist_is_wrong_usage():
     done = run("train", "--method", "foo", "--help")
     assert done.exit_code == 2
     assert "'foo' is not one of" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [
+        (["train", "DATA"], "--model"),
+        (["tune", "DATA"], "--model"),
+        (["train", "DATA"], "--predict-unlabeled"),
+        (["predict", "m.npz", "DATA"], "--output"),
+        (["report", "run"], "--output"),
+        (["convert", "DATA"], "OUTPUT"),
+    ],
+)
+def test_a_missing_folder_of_an_output_is_wrong_usage(command, flag, g2c_file, tmp_path):
+    out = tmp_path / "nope" / "out.csv"
+    if flag == "OUTPUT":
+        out = out.with_suffix(".npz")
+    given = [g2c_file if word == "DATA" else word for word in command]
+    done = run(*given, *([] if flag == "OUTPUT" else [flag]), out)
+    assert done.exit_code == 2, done.output
+    assert f"{flag} {out}: there is no folder {out.parent} to write to" in done.stderr
+    assert "reading" not in done.stderr
+    assert not out.parent.exists()
+
+
+@pytest.mark.parametrize("flag", ["--report", "--checkpoint"])
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_folders_that_cannot_be_made_are_wrong_usage(command, flag, g2c_file, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run(command, g2c_file, flag, tmp_path / "file" / "folder")
+    assert done.exit_code == 2, done.output
+    assert f"{flag} {tmp_path}" in done.stderr
+    assert "reading" not in done.stderr

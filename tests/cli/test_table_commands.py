@@ -214,3 +214,86 @@ def test_columns_that_the_model_does_not_know_are_left_alone(table, tmp_path):
     done = run("predict", model, wide)
     assert done.exit_code == 65
     assert "has no column ['length']" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def model(table, tmp_path_factory):
+    """A model of the flowers."""
+    path = tmp_path_factory.mktemp("model") / "m.npz"
+    done = run(
+        "train", table[0], "--method", "l2svm", "--label", "kind", "--model", path, "--quiet"
+    )
+    assert done.exit_code == 0, done.output
+    return path
+
+
+def flowers(folder, ending, rows):
+    """Write flowers with ids, in a format."""
+    path = folder / f"new{ending}"
+    columns = pa.table(
+        {
+            "id": [f"no {i}, {color}" for i, (_, color, _) in enumerate(rows)],
+            "color": [color for _, color, _ in rows],
+            "length": [float(length) for length, _, _ in rows],
+            "place": [None if i == 3 else i for i in range(len(rows))],
+        }
+    )
+    if ending == ".csv":
+        columns.to_pandas().astype({"place": "Int64"}).to_csv(path, index=False)
+    else:
+        {".parquet": parquet.write_table, ".feather": feather.write_feather}[ending](columns, path)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".feather"])
+def test_predictions_keep_columns(ending, table, model, tmp_path):
+    rows = table[1]
+    new, plain, out = flowers(tmp_path, ending, rows), tmp_path / "plain.txt", tmp_path / "out.csv"
+    assert run("predict", model, new, "--output", plain).exit_code == 0
+    more = ["--keep", "id", "--keep", "place", "--output", out]
+    assert run("predict", model, new, *more).exit_code == 0
+    with out.open(newline="") as stream:
+        head, *found = csv.reader(stream)
+    assert head == ["id", "place", "prediction"]
+    assert [row[0] for row in found] == [f"no {i}, {row[1]}" for i, row in enumerate(rows)]
+    assert [row[1] for row in found[:5]] == ["0", "1", "2", "", "4"]
+    assert [row[2] for row in found] == plain.read_text().split()
+    assert run("predict", model, new, "--decision", *more).exit_code == 0
+    assert out.read_text().startswith("id,place,decision\n")
+
+
+def test_columns_of_several_blocks_stay_beside_their_rows(table, model, tmp_path):
+    new, out = flowers(tmp_path, ".csv", table[1]), tmp_path / "out.csv"
+    more = ["--keep", "id", "--decision", "--output", out]
+    assert run("predict", model, new, *more).exit_code == 0
+    whole = out.read_bytes()
+    assert run("predict", model, new, *more, "--blocksize", "1000").exit_code == 0
+    assert out.read_bytes() == whole
+
+
+def test_a_column_to_keep_that_is_not_there_is_refused(table, model, tmp_path):
+    new = flowers(tmp_path, ".csv", table[1])
+    done = run("predict", model, new, "--keep", "nope", "--output", tmp_path / "out.csv")
+    assert done.exit_code == 65
+    assert "has no column ['nope']; it has ['id', 'color', 'length', 'place']" in done.stderr
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_evaluate_by_a_label_column_of_another_name(table, model, tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_text(table[0].read_text().replace("length,color,kind", "length,color,truth"))
+    wanted = told(run("evaluate", model, table[0], "--json"))
+    assert told(run("evaluate", model, other, "--label", "truth", "--json")) == wanted
+
+
+def test_a_table_with_decimal_commas_from_train_to_predict(table, tmp_path):
+    path, rows = table
+    text = path.read_text().replace(",", ";").replace(".", ",")
+    (tmp_path / "t.csv").write_text(text)
+    model, out = tmp_path / "m.npz", tmp_path / "out.txt"
+    row = told(run("train", tmp_path / "t.csv", "--delimiter", ";", "--method", "l2svm", "--label",
+                   "kind", "--lam", 1e-4, "--model", model, "--quiet", "--json"))  # fmt: skip
+    assert (row["rows"], row["features"]) == (400, 4)
+    # the delimiter and the comma are those of the model
+    assert run("predict", model, tmp_path / "t.csv", "--output", out).exit_code == 0
+    assert np.mean(np.loadtxt(out, dtype=str) == [kind for *_, kind in rows]) > 0.95
