@@ -2,6 +2,7 @@
 
 import _thread
 import contextlib
+import gc
 import os
 import queue
 import random
@@ -291,3 +292,20 @@ def test_interrupts_on_a_cluster_leave_the_client_working(rows):
                 dask_s3vm.TSVM(positive_ratio=0.5).fit(lazy, y)
         again = dask_s3vm.TSVM(positive_ratio=0.5).fit(lazy, y)
     assert np.array_equal(again.coef_, model.coef_)
+
+
+@pytest.mark.parametrize("scheduler", [None, "threads"])
+def test_fits_of_dask_arrays_leave_no_threads_to_dask(scheduler):
+    X = da.from_array(np.random.default_rng(0).normal(size=(60, 3)), chunks=(20, 3))
+    y = da.from_array(np.arange(60) % 3 - 1, chunks=20)
+    with dask.config.set(scheduler=scheduler):
+        for estimator in (dask_s3vm.L2SVM(), dask_s3vm.S2RLSC(kernel="rbf", n_restarts=2)):
+            estimator.fit(X, y)
+            before = threads_known_to_anybody()
+            estimator.fit(X, y)
+            assert threads_known_to_anybody() <= before
+
+
+def threads_known_to_anybody():
+    gc.collect()
+    return sum(isinstance(one, threading.Thread) for one in gc.get_objects())

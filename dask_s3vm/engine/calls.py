@@ -214,9 +214,12 @@ def scattered_to(
         # one at a time: a single message would put them all in memory at once
         for number in homes[home]:
             value = await asyncio.to_thread(make, number)
-            (found[number],) = await client.scatter(
-                [value], workers=[home], direct=direct, hash=False, asynchronous=True
-            )
+            try:
+                (found[number],) = await client.scatter(
+                    [value], workers=[home], direct=direct, hash=False, asynchronous=True
+                )
+            except KeyError as error:  # the scheduler knows it no more
+                raise WorkerLostError(f"worker {home} is gone") from error
 
     async def send_all() -> None:
         direct = await _reachable(client, set(homes))

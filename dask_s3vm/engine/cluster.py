@@ -79,6 +79,8 @@ class ClusterEngine:
     losses : number of groups that were lost with their workers.
     """
 
+    loop = None
+
     def __init__(self, client: distributed.Client, maker: ShardMaker, layout: Layout) -> None:
         self.layout = layout
         self.rounds = 0

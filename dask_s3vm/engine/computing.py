@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import dask
@@ -96,10 +97,7 @@ def compute_all(lazy: Sequence[Any]) -> tuple[Any, ...]:
     """As `dask.compute`; on a cluster, detects lost workers and retries."""
     client = current_client()
     if client is None:
-        # dask would import `distributed` to look for a client, which takes longer than small work.
-        if dask.config.get("scheduler", None) is None:
-            return dask.compute(*lazy, scheduler=dask.threaded.get)
-        return dask.compute(*lazy)
+        return _compute_here(lazy)
     from dask_s3vm.engine.calls import LOST
     from dask_s3vm.engine.watch import gathered, release
     from dask_s3vm.engine.workers import worker_threads
@@ -116,6 +114,25 @@ def compute_all(lazy: Sequence[Any]) -> tuple[Any, ...]:
             check_lineage(error)
             budget.spend(error)
             worker_threads(client, patience=_config.replacement_timeout())
+
+
+def _compute_here(lazy: Sequence[Any]) -> tuple[Any, ...]:
+    """As `dask.compute` without a client, in threads that end with it.
+
+    For every thread but the main one that computes something, dask itself keeps a pool until the
+    process ends. Fits run in threads of their own.
+    """
+    threads = (None, "threads", "threading", dask.threaded.get)
+    named = dask.config.get("scheduler", None) not in threads
+    if named or dask.config.get("pool", None) is not None:
+        return dask.compute(*lazy)
+    pool = ThreadPoolExecutor(dask.config.get("num_workers", None) or _config.available_cores())
+    try:
+        # a function: given a name or nothing, dask would import `distributed` to look for a client,
+        # which takes longer than small work
+        return dask.compute(*lazy, scheduler=dask.threaded.get, pool=pool)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def run_pool(

@@ -85,7 +85,7 @@ def _ingest_lazy(
     lazy = _lazy_blocks(X, y, sample_weight)
     if client is None:
         _compile_in_background(None, X)
-        return LocalSource(list(dask.compute(*lazy)), columns, own=True)
+        return LocalSource(list(compute_all(lazy)), columns, own=True)
     from dask_s3vm.engine.placement import ClusterSource, ComputedBlocks
 
     compiling = _compile_in_background(client, X)

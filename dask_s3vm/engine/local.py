@@ -47,9 +47,19 @@ class LocalEngine:
         """See `Engine.each`."""
         return self._timed(self._group.each, op, *args)
 
+    @property
+    def loop(self) -> Callable[..., Parts] | None:
+        """See `Engine.loop`."""
+        return self._loop if self.layout.n_shards == 1 else None
+
+    def _loop(self, op: Operation, *args: Any) -> Parts:
+        found = self.sum(op, *args)
+        self._count(found[0] - 1)
+        return found
+
     def _timed(self, run: Callable[..., Any], op: Operation, *args: Any) -> Any:
         interrupts.check()
-        self.count_rounds(1)
+        self._count(1)
         if self.times.wanted:
             self.times.set_mark(self.rounds, {})
         began = time.perf_counter()
@@ -58,8 +68,8 @@ class LocalEngine:
         self.times.round_seconds = self.times.pass_seconds
         return result
 
-    def count_rounds(self, n_rounds: int) -> None:
-        """Count rounds; an operation may make several on the only shard."""
+    def _count(self, n_rounds: int) -> None:
+        """Count rounds."""
         self.rounds += n_rounds
 
     def remember(self, name: str, op: Operation, *args: Any) -> None:

@@ -1,6 +1,7 @@
 """The interface between problems and the engine: rounds over rows that stay in place."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -85,6 +86,14 @@ class Engine(Protocol):
     def each(self, op: Operation, *args: Any) -> list[Any]:
         """Run a round without addition: the results, in the order of the shards."""
         ...
+
+    @property
+    def loop(self) -> Callable[..., Parts] | None:
+        """As `sum`, for an operation that makes several rounds, and returns first how many.
+
+        None unless one shard of this process has all rows.
+        """
+        return None
 
     def remember(self, name: str, op: Operation, *args: Any) -> None:
         """Declare that the call ``op(shard, *args)`` would produce the present row state `name`.

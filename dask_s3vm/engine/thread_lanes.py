@@ -65,10 +65,10 @@ class ThreadLane(LocalEngine):
         self._whole = whole
         self._lock = lock
 
-    def count_rounds(self, n_rounds: int) -> None:
-        """See `LocalEngine.count_rounds`."""
+    def _count(self, n_rounds: int) -> None:
+        """See `LocalEngine`."""
         with self._lock:
-            self._whole.count_rounds(n_rounds)
+            self._whole._count(n_rounds)
             self.rounds = self._whole.rounds
 
 

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
+from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.containers import checkable, refuse_masked, refuse_types
 from dask_s3vm.engine.ingest import ingest, is_dask
 from dask_s3vm.engine.protocol import Engine
@@ -205,7 +206,7 @@ def plain_labels(y: Any) -> np.ndarray:
     if y is None:
         raise ValueError("y is None; wanted labels, and marks for rows without one")
     y = as_array(y)
-    y = y.compute() if is_dask(y) else y
+    y = compute_all([y])[0] if is_dask(y) else y
     refuse_masked(y, "y")
     return as_labels(column_or_1d(y, warn=True))
 

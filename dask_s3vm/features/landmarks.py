@@ -94,10 +94,10 @@ def take_rows(X: Any, numbers: np.ndarray) -> Any:
     X = one_column_block(X)
     blocks, counts = list(X.to_delayed().ravel()), list(X.chunks[0])
     if np.isnan(X.shape[0]):
-        facts = dask.compute(*(_delayed(_measure, block, False) for block in blocks))
+        facts = compute_all([_delayed(_measure, block, False) for block in blocks])
         counts = [fact[0] for fact in facts]
     starts = np.cumsum([0, *counts])
-    found = dask.compute(*_picks(blocks, starts, numbers, False))
+    found = compute_all(_picks(blocks, starts, numbers, False))
     return _stack([part[0] for part in found])
 
 

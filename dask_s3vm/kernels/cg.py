@@ -6,57 +6,13 @@ so are the bits.
 """
 
 import math
-from typing import Any
 
 import numpy as np
-from numba.extending import overload
 
 from dask_s3vm.kernels.passes import gram
-from dask_s3vm.kernels.rows import Rows, is_csr
+from dask_s3vm.kernels.rows import Rows
 from dask_s3vm.numerics.compiler import kernel
 from dask_s3vm.numerics.linalg import add_multiple, step_along, update_direction
-
-
-def _load(X: Any, pair: np.ndarray, v: np.ndarray) -> None:
-    """Copy v into the input half of a pair buffer, and set the output half to zero."""
-    raise NotImplementedError("_load is resolved by numba")
-
-
-def _take(X: Any, pair: np.ndarray, out: np.ndarray) -> None:
-    """Copy the output half of a pair buffer."""
-    raise NotImplementedError("_take is resolved by numba")
-
-
-def _load_csr(X: Any, pair: Any, v: Any) -> Any:
-    for j in range(v.size):
-        pair[j, 0] = v[j]
-        pair[j, 1] = 0.0
-
-
-def _load_dense(X: Any, pair: Any, v: Any) -> Any:
-    for j in range(v.size):
-        pair[0, j] = v[j]
-        pair[1, j] = 0.0
-
-
-def _take_csr(X: Any, pair: Any, out: Any) -> Any:
-    for j in range(out.size):
-        out[j] = pair[j, 1]
-
-
-def _take_dense(X: Any, pair: Any, out: Any) -> Any:
-    for j in range(out.size):
-        out[j] = pair[1, j]
-
-
-@overload(_load)
-def _choose_load(X: Any, pair: Any, v: Any) -> Any:
-    return _load_csr if is_csr(X) else _load_dense
-
-
-@overload(_take)
-def _choose_take(X: Any, pair: Any, out: Any) -> Any:
-    return _take_csr if is_csr(X) else _take_dense
 
 
 @kernel
@@ -65,6 +21,7 @@ def cg_steps(
     rows: np.ndarray,
     cost: np.ndarray,
     pair: np.ndarray,
+    halves: tuple[np.ndarray, np.ndarray],
     bias: float,
     lam: float,
     x: np.ndarray,
@@ -78,19 +35,22 @@ def cg_steps(
 ) -> tuple[int, float, float, bool]:
     """Make up to `most` steps for (lam I + X_J^T C X_J) x = rhs, until the residual is at most tol.
 
-    rows, cost, pair, bias : J, C by row number, a buffer for any content; see `passes.gram`.
+    rows, cost, pair, bias : J, C by row number, a buffer of any content; see `passes.gram`.
+    halves : views of the input half and the output half of that buffer.
     x, r, p : solution, residual and direction, which are moved along.
     inverse : diagonal preconditioner.
     rz, residual : r.z with z = inverse * r, and the norm of r.
 
     Returns the number of steps, rz, residual, and whether p was 0 to working precision.
     """
+    source, out = halves
     product = np.empty(p.size)
     n_steps = 0
     while residual > tol and n_steps < most:
-        _load(X, pair, p)
+        source[:] = p
+        out[:] = 0.0
         curvature = gram(X, rows, cost, pair, bias)
-        _take(X, pair, product)
+        product[:] = out
         curvature += lam * add_multiple(product, p, lam)
         n_steps += 1
         if not curvature > 0.0:

@@ -77,6 +77,12 @@ def new_pair(X: Rows, n_features: int) -> np.ndarray:
     return np.empty((width, 2) if isinstance(X, CSR) else (2, width))
 
 
+def pair_halves(X: Rows, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return views of the input half and the output half of a pair buffer."""
+    first, second = pair.T if isinstance(X, CSR) else pair
+    return first, second
+
+
 def load_pair(X: Rows, pair: np.ndarray, v: np.ndarray | float) -> None:
     """Copy `v` into the input half of a pair buffer and set the output half to zero."""
     if isinstance(X, CSR) and isinstance(v, np.ndarray):
@@ -84,7 +90,7 @@ def load_pair(X: Rows, pair: np.ndarray, v: np.ndarray | float) -> None:
             raise ValueError(f"a vector of {len(v)} entries for {len(pair)} columns with the bias")
         _load_side_by_side(pair, v)
         return
-    source, out = (pair[:, 0], pair[:, 1]) if isinstance(X, CSR) else (pair[0], pair[1])
+    source, out = pair_halves(X, pair)
     source[:] = v
     out[:] = 0.0
 
@@ -98,12 +104,12 @@ def _load_side_by_side(pair: np.ndarray, v: np.ndarray) -> None:
 
 def pair_output(X: Rows, pair: np.ndarray) -> np.ndarray:
     """Copy the output half of a pair buffer."""
-    return (pair[:, 1] if isinstance(X, CSR) else pair[1]).copy()
+    return pair_halves(X, pair)[1].copy()
 
 
 def pair_input(X: Rows, pair: np.ndarray) -> np.ndarray:
     """Copy the input half of a pair buffer."""
-    return (pair[:, 0] if isinstance(X, CSR) else pair[0]).copy()
+    return pair_halves(X, pair)[0].copy()
 
 
 def pair_dot(X: Any, i: Any, pair: np.ndarray, bias: float) -> float:

@@ -30,17 +30,17 @@ Rows of cost 0 are skipped, and their outputs in a slot are not set.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dask_s3vm.engine.blocks import copy_rows, row_lengths
-from dask_s3vm.engine.local import LocalEngine
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import cg, passes
-from dask_s3vm.kernels.rows import CSR, Rows
+from dask_s3vm.kernels.rows import CSR, Rows, pair_halves
 from dask_s3vm.numerics.linalg import add_multiple, dot
 from dask_s3vm.solvers.problem import Point, Slope, Steps
 
@@ -99,16 +99,8 @@ class QuadraticProblem:
 
         Costs: rounds and passes as one `hessian_product` for each step.
         """
-        engine = self.engine
-        if not isinstance(engine, LocalEngine) or engine.layout.n_shards > 1:
-            return None
-
-        def steps(*state: Any) -> tuple[int, float, float, bool]:
-            found = engine.sum(cg_steps, self._bias, point.slot, self.lam, *state)
-            engine.count_rounds(found[0] - 1)
-            return found
-
-        return steps
+        loop = self.engine.loop
+        return loop and partial(loop, cg_steps, self._bias, point.slot, self.lam)
 
     def hessian_diagonal(self, point: Point) -> np.ndarray:
         """Diagonal of H.
@@ -230,7 +222,9 @@ def gram(shard: Shard, p: np.ndarray, bias: float, slot: int) -> tuple[Any, ...]
 @operation(reads=["slot{slot}"])
 def cg_steps(shard: Shard, bias: float, slot: int, lam: float, *state: Any) -> tuple[Any, ...]:
     """`kernels.cg.cg_steps` on the only shard, whose caller has the vectors of `state`."""
-    return cg.cg_steps(*_rows_of_hessian(shard, slot), shard.pair(0.0), bias, lam, *state)
+    pair = shard.pair(0.0)
+    halves = pair_halves(shard.rows, pair)
+    return cg.cg_steps(*_rows_of_hessian(shard, slot), pair, halves, bias, lam, *state)
 
 
 @operation(reads=["slot{slot}"])

@@ -67,6 +67,12 @@ def test_a_silent_worker_that_is_concerned_is_lost(client, monkeypatch):
     assert removed == [workers[0]]
 
 
+def test_rows_for_a_worker_that_has_just_left_are_a_loss(client, monkeypatch):
+    monkeypatch.setattr(calls._config, "connect_timeout", lambda: 0.1)
+    with pytest.raises(WorkerLostError, match=r"127\.0\.0\.1:1 is gone"):
+        calls.scattered_to(client, {"tcp://127.0.0.1:1": [0]}, str)
+
+
 def worker(status, executing):
     """What a scheduler says of a worker."""
     return {"status": status, "nthreads": 1, "metrics": {"task_counts": {"executing": executing}}}
