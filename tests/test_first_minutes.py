@@ -63,7 +63,7 @@ def run(*args):
     )
     assert done.returncode == 0, done.stderr
     *said, loaded = done.stderr.splitlines()
-    said = [line for line in said if not line.startswith("compiling kernels")]
+    said = [line for line in said if not line.startswith("compiling ")]
     return set(loaded.split()), said
 
 

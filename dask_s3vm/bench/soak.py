@@ -64,8 +64,10 @@ def measure_soak(n_fits: int, n_rows: int) -> list[Row]:
 
 def _fits(n_rows: int) -> list[Callable[[], Any]]:
     X, y = make_text(n_rows, 2000, block="scipy", chunks=max(n_rows // 4, 1), random_state=0)
-    few = hide_labels(np.asarray(y.compute(scheduler="threads")), 100, random_state=0)
-    small, labels = np.asarray(np.random.default_rng(0).random((400, 10))), few[:400]
+    all_labels = np.asarray(y.compute(scheduler="threads"))
+    few = hide_labels(all_labels, 100, random_state=0)
+    small = np.asarray(np.random.default_rng(0).random((400, 10)))
+    labels = hide_labels(all_labels[:400], 20, random_state=0)
     pooled = S2RLSC(lam=0.1, n_restarts=4, positive_ratio=0.5, random_state=0)
     return [
         lambda: L2SVM().fit(X, y),
