@@ -19,7 +19,8 @@ equally well there, the last choice was made with a look at both halves. What mo
 supervised SVM (methods/blend.py, methods/unseen.py) was chosen on `CHOSEN_ON` alone. So was the row
 and a half that predicting one class must gain, after a look at harmed cases of both halves, and the
 row that a method with few labels must not lose on folds, after a look at 12 cases of the other
-half. That half is reported first.
+half, and the chance with which 3 points at most may be lost; that fewer than 20 labels are left out
+of it was decided after a look at both. The other half is reported first.
 
 Results are one file of comma-separated values per set in --out, one line per fit.
 """

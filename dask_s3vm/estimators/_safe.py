@@ -12,11 +12,12 @@ from sklearn.base import clone
 
 from dask_s3vm.estimators._base import LinearS3VM, Seeds
 from dask_s3vm.estimators._fit_rows import FitRows, Found
-from dask_s3vm.estimators._trials import SUPERVISED, Compared, compare_on_folds
+from dask_s3vm.estimators._trials import Compared, compare_on_folds
 from dask_s3vm.methods.base import balanced_weights, n_predicted_positive
 from dask_s3vm.methods.run import RecordPart
 from dask_s3vm.methods.safe import (
     LEAST_GAIN,
+    SUPERVISED,
     Sample,
     choose,
     sample_for_folds,
@@ -87,7 +88,10 @@ class GuardedS3VM(LinearS3VM):
             solved, moved = self._made_modest(rows, solved, mistakes[best])
             off = _off_balance(rows, solved, self)
             if not off:
-                self._keep_decision(names[best], reason + moved, compared.candidates)
+                kept, reason = names[best], reason + moved
+                if getattr(model, "decision_", kept) == SUPERVISED:  # all that a blend left of it
+                    kept, reason = SUPERVISED, f"{reason} {model.decision_reason_}"
+                self._keep_decision(kept, reason, compared.candidates)
                 labels = model._found_labels(own, solved) if with_labels else None
                 return Found(own, solved, labels)
             reason = off

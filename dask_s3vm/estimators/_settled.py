@@ -5,7 +5,8 @@
    the rows, which tell how much of the SVM they ask for (`methods.blend`), and whether few rows of
    a rare class are to be predicted (`methods.unseen`).
 2. `_part_by_folds`, for all binary problems, whose outputs compete and get one part: where labels
-   are many, or many predictions would change, folds of the labels may overrule the rows.
+   are many, or many predictions would change, folds of the labels may overrule the rows, and bound
+   the share of predictions that change.
 3. `_mixed`: the part times the supervised SVM, plus the rest times what the method found. The mean
    of two balanced models need not be balanced: its bias is moved once more.
 """
@@ -27,11 +28,19 @@ from dask_s3vm.methods.base import (
     is_balanced,
     n_predicted_positive,
 )
-from dask_s3vm.methods.blend import evidence_of_weights, supervised_part
+from dask_s3vm.methods.blend import Evidence, evidence_of_weights, supervised_part
 from dask_s3vm.methods.l2svm import train_beside
 from dask_s3vm.methods.ratio import can_gather
 from dask_s3vm.methods.run import RecordPart
-from dask_s3vm.methods.safe import LEAST_TESTED, Candidate, part_of_folds, sample_for_folds
+from dask_s3vm.methods.safe import (
+    LEAST_TESTED,
+    MOST_LOSS,
+    SUPERVISED,
+    Candidate,
+    change_allowed,
+    part_of_folds,
+    sample_for_folds,
+)
 from dask_s3vm.methods.unseen import Mistakes, unseen_mistakes
 from dask_s3vm.parameters.facts import MethodFacts
 from dask_s3vm.parameters.shared import DEFAULT_LAM
@@ -41,7 +50,7 @@ BLEND_TOL = 1e-6
 BLEND_STEPS = 100
 
 #: Share of the predictions that may change without a look at folds: what could be lost.
-FREE_CHANGE = 0.03
+FREE_CHANGE = MOST_LOSS
 
 #: Labels below which folds tell nothing.
 LEAST_ASKED = 20
@@ -53,14 +62,14 @@ class Weighed(NamedTuple):
     supervised : weights of that SVM; None if there is none to add.
     part : how much of it the rows ask for.
     modest : whether few rows of a rare class are to be predicted; see `methods.unseen`.
-    changed : share of the unlabeled rows that it would then predict otherwise than that SVM.
+    found : what the rows say of both; None if they were not asked.
     """
 
     solution: Any
     supervised: np.ndarray | None = None
     part: float = 0.0
     modest: bool = False
-    changed: float = 0.0
+    found: Evidence | None = None
 
 
 def weighed(
@@ -164,7 +173,7 @@ class SettledModel:
             and unseen().speaks_for_one_class(task.ratio_interval)
         )
         part = supervised_part(found, task.competes, unseen)
-        return Weighed(solution, supervised, part, modest, found.changed(part))
+        return Weighed(solution, supervised, part, modest, found)
 
     def _beside(
         self, rows: FitRows, task: BinaryTask, place: int
@@ -194,9 +203,10 @@ class SettledModel:
         """Part of the supervised SVM in all binary problems.
 
         It is the mean of what the rows ask for, and 0 or 1 where folds of the labels ask for that
-        (`methods.safe.part_of_folds`). These are asked where labels are many, and, of two classes,
-        where many predictions would change. Fits on folds and in searches do not ask: theirs would
-        be folds of folds.
+        (`methods.safe.part_of_folds`). Where few labels leave it open, it is so much that no more
+        predictions change than they justify (`methods.safe.change_allowed`). Folds are asked where
+        labels are many, and, of two classes, where many predictions would change. Fits on folds
+        and in searches do not ask: theirs would be folds of folds.
 
         Sets: decision_reason_, candidates_.
         Costs: 1 round, and two fits for each fold; see `sample_for_folds`.
@@ -222,6 +232,9 @@ class SettledModel:
             {name: self._alone()}, rows, sample, record, supervised, once=True
         )
         asked = part_of_folds(compared.candidates[1], compared.n_labeled)
+        found = weighed[0].found
+        if asked is None and compared.n_labeled < LEAST_TESTED and found is not None:
+            asked = found.part_that_changes(change_allowed(compared.candidates[1]), part)
         self._part_of_folds = part if asked is None else asked
         errors = [f"{100 * one.fold_error:.1f} %" for one in compared.candidates]
         what = {0.0: f"{name} alone", 1.0: "the supervised SVM alone"}.get(
@@ -244,7 +257,8 @@ class SettledModel:
         if len(weighed) > 1 or n_labeled >= LEAST_TESTED:
             return n_labeled >= LEAST_TESTED
         is_told = n_labeled >= LEAST_ASKED and int(counts.min()) > 1
-        return is_told and weighed[0].changed > FREE_CHANGE
+        (one,) = weighed
+        return is_told and one.found is not None and one.found.changed(one.part) > FREE_CHANGE
 
     def _alone(self) -> Any:
         """The method without the supervised SVM, to be trained on folds."""
@@ -265,8 +279,15 @@ class SettledModel:
 
         The sum is balanced again, but not where its outputs compete with those of other classes:
         the supervised SVM of a rare class predicts it seldom, and its largest output may be right.
+
+        Sets: decision_ and its reason, where nothing but the supervised SVM is left.
         """
         found = []
+        if part == 1.0 and all(one.supervised is not None for one in weighed):
+            self.decision_ = SUPERVISED
+            if self._part_of_folds is None:
+                who = "the rows ask for that" if self._part_supervised is None else "as given"
+                self.decision_reason_ = f"The model is the supervised SVM alone: {who}."
         for task, one in zip(tasks, weighed, strict=True):
             solution = one.solution
             if one.supervised is not None:

@@ -28,6 +28,7 @@ from dask_s3vm.features.landmarks import take_rows
 from dask_s3vm.methods.run import Record
 from dask_s3vm.methods.safe import (
     N_FOLDS,
+    SUPERVISED,
     Candidate,
     FoldTrials,
     Sample,
@@ -40,8 +41,6 @@ from dask_s3vm.methods.unseen import Mistakes
 #: Trials stop at this gap, or restart so often: they need labels of rows, not digits of weights.
 TRIAL_TOL = 1e-3
 TRIAL_RESTARTS = 5
-
-SUPERVISED = "supervised"
 
 
 class Compared(NamedTuple):

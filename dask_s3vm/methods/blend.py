@@ -36,6 +36,7 @@ Of rows that both models have on different sides, the sum has those on the side 
 
 so that a histogram of the left side tells how many they are, whatever a is. Where they are many, an
 empty place may be one between other things than the classes, and folds are asked (`methods.safe`).
+What they say bounds the share of predictions that change, and a is raised until it is kept.
 """
 
 from collections.abc import Callable, Sequence
@@ -86,6 +87,11 @@ class Evidence(NamedTuple):
         """
         total = float(np.add.reduce(self.sums[1, :, 0]))
         return float(np.add.reduce(self.turned[int(part * BINS) :])) / total if part < 1.0 else 0.0
+
+    def part_that_changes(self, most: float, part: float) -> float:
+        """Least part of the supervised model, from `part` on, whose sum changes a share `most`."""
+        parts = [part, *(n / BINS for n in range(int(part * BINS) + 1, BINS + 1))]
+        return next(one for one in parts if self.changed(one) <= most)
 
 
 def evidence(outputs: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> Evidence:

@@ -13,6 +13,15 @@ output of its own class over that of the best other one, in units of the model's
 A row far from the boundary counts as right or wrong, one near to it as partly both. The gain of a
 candidate is the sum of c over the labeled rows, less that of the supervised model.
 
+Where few labels leave it open who is right, what could be lost is bounded. Of the rows whose
+predictions a candidate changes, a share q become right, and the others wrong: a share c of changed
+predictions loses c (1 - 2q). Held-out rows that it puts right and wrong tell q, of which any value
+is as likely beforehand, and q is more than its quantile of DOUBT with a chance of 1 - DOUBT. So
+
+    c (1 - 2q) <= MOST_LOSS
+
+bounds c. Nothing is bounded where q is more than 1/2.
+
 Folds see all labeled rows and a sample of the unlabeled ones, in this process: what a fold costs
 does not grow with the data.
 """
@@ -22,6 +31,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import betaincinv
 
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import ClassTotals
@@ -48,6 +58,13 @@ TINY = 1e-300
 
 #: Chance of a sign test below which folds speak clearly.
 CLEAR = 0.05
+
+#: Share of the rows that may become wrong, and the chance that it is more nevertheless.
+MOST_LOSS = 0.03
+DOUBT = 0.1
+
+#: Name of the model that the labels alone give.
+SUPERVISED = "supervised"
 
 #: Rows that a candidate must gain, and how far from that a gain leaves the choice open.
 LEAST_GAIN = 1.0
@@ -243,3 +260,9 @@ def part_of_folds(candidate: Candidate, n_labeled: int) -> float | None:
     is_worse = _sign_test(candidate.broken, candidate.fixed) <= CLEAR
     loses = n_labeled < LEAST_TESTED and candidate.gain <= -LEAST_GAIN
     return 1.0 if is_worse or loses else None
+
+
+def change_allowed(candidate: Candidate) -> float:
+    """Share of the predictions that may change on behalf of a candidate; see the module."""
+    right = float(betaincinv(candidate.fixed + 1.0, candidate.broken + 1.0, DOUBT))
+    return min(MOST_LOSS / (1.0 - 2.0 * right), 1.0) if right < 0.5 else 1.0

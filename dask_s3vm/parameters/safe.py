@@ -12,7 +12,7 @@ class GuardAttributes:
     decision_: str = fitted(
         "str",
         'The name of the model that was kept: that of the method, or "supervised" where the '
-        "labeled rows alone did better.",
+        "labeled rows alone did better, or where `supervised_part_` is 1.",
     )
     decision_reason_: str = fitted("str", "Why, in one sentence.")
     candidates_: list[dict[str, Any]] = fitted(

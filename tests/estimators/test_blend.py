@@ -16,6 +16,7 @@ from dask_s3vm import (
     SubmodularS3VM,
 )
 from dask_s3vm.estimators import _settled
+from dask_s3vm.exceptions import quiet
 
 
 @pytest.fixture(autouse=True)
@@ -177,3 +178,32 @@ def test_lam_of_rlsc_follows_the_scale():
     assert one.loo_errors_.min() == one.loo_errors_[one.lams_ == one.lam_]
     again = RLSC(one.lam_, fit_intercept=False).fit(X, y)
     np.testing.assert_allclose(again.coef_, one.coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("safe", [False, True])
+@pytest.mark.parametrize("name", ["tsvm", "qn", "star"])
+def test_what_is_the_supervised_svm_says_so(name, safe):
+    X, _, few = few_labels(2)
+    assert KINDS[name](supervised_part=0.5).fit(X, few).decision_ == name
+    model = KINDS[name](supervised_part=1.0, safe=safe).fit(X, few)
+    assert model.decision_ == "supervised"
+    assert safe or model.decision_reason_.endswith("supervised SVM alone: as given.")
+
+
+def test_few_labels_bound_what_changes(monkeypatch):
+    monkeypatch.setattr(_settled, "FREE_CHANGE", 0.0)
+    monkeypatch.setattr(_settled, "part_of_folds", lambda *_: None)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 100))
+    X[:, 0] += 4.0 * np.where(rng.random(400) < 0.5, 1.0, -1.0)  # clusters that are not the classes
+    few = np.where(np.arange(400) < 24, np.arange(400) % 2, -1)
+    labels_alone = L2SVM(tol=1e-10).fit(X, few).predict(X)[few < 0]
+    shares = []
+    for allowed in (1.0, 0.05, 0.0):
+        monkeypatch.setattr(_settled, "change_allowed", lambda _, most=allowed: most)
+        with quiet():
+            model = QNS3VM().fit(X, few)
+        shares.append(np.mean(model.predict(X)[few < 0] != labels_alone))
+    assert shares[0] > 0.1
+    assert 0.0 < shares[1] <= 0.05
+    assert shares[2] == 0.0

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import beta, binomtest
 
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.methods.safe import (
@@ -17,6 +17,7 @@ from dask_s3vm.methods.safe import (
     FoldTrials,
     Trials,
     assign_folds,
+    change_allowed,
     choose,
     compare,
     part_of_folds,
@@ -90,6 +91,18 @@ def test_few_labels_may_not_be_lost(gain, n_labeled, wanted):
     found = Candidate("other", 0.1, gain, 2.0, 2.0, p_value=0.7)
     assert part_of_folds(found, n_labeled) == wanted
     assert part_of_folds(replace(found, p_value=0.01), n_labeled) == 0.0
+
+
+@pytest.mark.parametrize(("fixed", "broken"), [(0, 0), (3, 2), (1, 6), (5, 2), (9, 2)])
+def test_what_few_labels_allow_to_change(fixed, broken):
+    found = Candidate("other", 0.1, 0.0, float(fixed), float(broken), p_value=0.5)
+    right = beta.ppf(0.1, fixed + 1, broken + 1)
+    allowed = change_allowed(found)
+    if right >= 0.5:
+        assert allowed == 1.0
+    else:
+        assert allowed * (1.0 - 2.0 * right) == pytest.approx(0.03)
+    assert (right >= 0.5) == ((fixed, broken) == (9, 2))
 
 
 def test_a_gain_is_counted_by_margins_in_units_of_each_model():

@@ -171,3 +171,13 @@ def test_how_many_predictions_a_part_would_change():
     )
     nothing = evidence(np.zeros((2, 3)), np.zeros(3, dtype=int), None)
     assert nothing.changed(0.0) == 0.0
+
+
+def test_the_least_part_that_changes_no_more():
+    both = np.random.default_rng(5).normal(size=(2, 400))
+    found = evidence(both, np.zeros(400, dtype=int), None)
+    assert found.part_that_changes(1.0, 0.3) == 0.3
+    assert found.part_that_changes(0.0, 0.3) > 0.9
+    for most in (0.02, 0.1, 0.2):
+        part = found.part_that_changes(most, 0.123)
+        assert found.changed(part) <= most < found.changed(part - 1.0 / BINS)
