@@ -107,6 +107,8 @@ class Tally(NamedTuple):
 def find_classes(tally: Tally | None, unlabeled: Any, supervised: bool = False) -> np.ndarray:
     """Return the classes among the values of y, without the marks of unlabeled rows.
 
+    Numbers beside NaN, and so nullable integers and booleans, are classes of integers.
+
     With `supervised`, y of exactly {-1, +1} are two classes although -1 is the usual mark: read
     otherwise, they could never be trained on. With ``unlabeled="auto"``, {-1, 0, +1} is refused
     unless it is plain which of two readings is meant: see `_refuse_two_readings`.
@@ -116,6 +118,8 @@ def find_classes(tally: Tally | None, unlabeled: Any, supervised: bool = False) 
     if _is_auto(unlabeled):
         _refuse_two_readings(tally)
     classes = values[~_is_mark(values, unlabeled)]
+    if _has_nan(values) and not _has_nan(classes):  # whole numbers that are floats for NaN alone
+        classes = classes.astype(np.int64)
     if len(classes) == 0:
         raise ValueError(f"y has no labeled row: every entry is {_named(values, unlabeled)}")
     if (values.dtype.kind in "US" and "" in classes.astype(str)) or _has_nan(classes):

@@ -43,7 +43,11 @@ FORMS = {
     "category": (pd.Series(np.where(KNOWN, WORDS[TRUE].astype(object), None)).astype("category"),
                  ["no", "yes"]),
     "Int64": (pd.Series(np.where(KNOWN, TRUE.astype(object), pd.NA), dtype="Int64"), [0, 1]),
+    "boolean": (pd.Series(np.where(KNOWN, TRUE.astype(object), pd.NA), dtype="boolean"), [0, 1]),
 }  # fmt: skip
+
+#: Those whose numbers are floats for their missing values alone.
+WITH_GAPS = ("NaN", "NaN, signs", "numbers, None", "Int64", "boolean")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -58,10 +62,12 @@ def test_the_missing_value_of_the_type_is_the_mark(form, estimator):
     assert model.classes_.tolist() == (classes or ["no", "yes"])
     assert np.array_equal(model.coef_, coef)
     assert model.score(X, y) == pytest.approx(accuracy)
-    found = np.searchsorted(model.classes_, model.predict(X))
-    assert (found == TRUE).mean() > 0.9
+    predicted = model.predict(X)
+    assert (np.searchsorted(model.classes_, predicted) == TRUE).mean() > 0.9
+    assert (predicted.dtype == np.int64) == (form in (*WITH_GAPS, "integers"))
     if estimator.__class__ is TSVM:
         assert np.isin(model.transduction_, model.classes_).all()
+        assert model.transduction_.dtype == model.classes_.dtype
     if form == "bytes":  # scikit-learn refuses them
         return
     folds = list(LabeledKFold(3).split(X, y))
