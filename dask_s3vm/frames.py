@@ -33,7 +33,11 @@ def is_arrow_frame(X: Any) -> bool:
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X has named columns."""
+    """Whether X has named columns; a query that has not been run is refused."""
+    if hasattr(X, "collect") and hasattr(X, "columns") and not hasattr(X, "to_dask_array"):
+        raise TypeError(
+            f"X is a {type(X).__name__}, a query that was not run; wanted its rows: X.collect()"
+        )
     return is_lazy_frame(X) or is_pandas_frame(X) or is_arrow_frame(X)
 
 
@@ -61,9 +65,11 @@ def text_names(X: Any) -> np.ndarray | None:
 
 
 def is_numeric(X: Any) -> bool:
-    """Whether all columns of a frame are numbers."""
+    """Whether all columns of a frame are numbers; objects of pandas may be, too."""
     if is_arrow_frame(X):
-        return all(str(field.type) in _arrow_numbers() for field in _arrow(X).schema)
+        return all(_is_arrow_number(field.type) for field in _arrow(X).schema)
+    if is_pandas_frame(X):
+        X = X.infer_objects()
     return all(getattr(kind, "kind", "O") in _NUMBERS for kind in X.dtypes)
 
 
@@ -136,7 +142,7 @@ def as_rows(X: Any) -> Any:
     if is_lazy_frame(X):
         return lazy_array(X.astype("float64") if _is_mixed(X) else X)
     if is_pandas_frame(X):
-        return X
+        return X.infer_objects()
     table = _arrow(X)
     if not table.num_columns:
         return np.empty((table.num_rows, 0))
@@ -211,14 +217,19 @@ def _arrow(X: Any) -> Any:
     return X if isinstance(X, pa.Table) else pa.table(X)
 
 
-def _arrow_numbers() -> set[str]:
-    sizes = ("8", "16", "32", "64")
-    whole = {f"{sign}int{size}" for sign in ("", "u") for size in sizes}
-    return whole | {"halffloat", "float", "double", "bool"}
+def _is_arrow_number(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    whole_or_not = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    return bool(whole_or_not or types.is_boolean(kind))
 
 
 def _numbers(column: Any) -> np.ndarray:
     """A column of Arrow as numbers; nulls become NaN."""
+    import pyarrow.types as types
+
+    if types.is_decimal(column.type):
+        column = column.cast("double")
     return np.array(column.to_numpy(), dtype=np.float64)
 
 

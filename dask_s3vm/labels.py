@@ -12,6 +12,12 @@ import numpy as np
 #: The mark that depends on the type of y.
 AUTO = "auto"
 
+#: Integers below this one are themselves as floating-point numbers; beyond, two may be the same.
+_EXACT = 1 << 53
+
+#: Words that people write for a label that is missing.
+_MISSING = {"NA", "N/A", "n/a", "nan", "NaN", "None", "null", "NULL", "?"}
+
 #: What y may hold, in words.
 _WANTED = "wanted class labels, integers or strings, and the value `unlabeled` for rows without one"
 
@@ -37,6 +43,13 @@ def as_labels(labels: Any) -> np.ndarray:
             raise ValueError(
                 f"Unknown label type: y has values such as {labels[fractions][0]}; {_WANTED}"
             )
+        large = np.abs(labels) >= _EXACT
+        if large.any():
+            raise ValueError(
+                f"y has floating-point numbers as large as {labels[large][0]:.17g}, of which two "
+                "labels may have become one (integers beside missing ones become such numbers); "
+                f"{_WANTED}"
+            )
     return labels
 
 
@@ -55,17 +68,26 @@ def _of_objects(labels: np.ndarray) -> np.ndarray:
     kinds = {type(label) for label in labels}
     if all(issubclass(kind, str) for kind in kinds) and kinds:
         return labels.astype(str)
-    if all(issubclass(kind, (int, np.integer)) for kind in kinds):
-        return labels.astype(np.int64)
+    whole = (int, np.integer, np.bool_)
+    if all(issubclass(kind, whole) for kind in kinds):
+        try:
+            return labels.astype(np.int64)
+        except OverflowError:
+            raise ValueError(
+                f"y has {max(labels, key=abs)}, which is too large; {_WANTED}"
+            ) from None
     missing = np.fromiter((is_missing(label) for label in labels), bool, len(labels))
-    numbers = (float, np.floating, int, np.integer)
-    if all(isinstance(label, numbers) for label in labels[~missing]):
+    known = labels[~missing]
+    if all(isinstance(label, (float, np.floating, *whole)) for label in known):
         return np.where(missing, np.nan, labels).astype(np.float64)
-    for label in labels[~missing]:
-        if not isinstance(label, (str, int, np.integer)):
+    for label in known:
+        if not isinstance(label, (str, *whole)):
             raise ValueError(
                 f"y has {label!r} of type {type(label).__name__} among its labels; {_WANTED}"
             )
+    words = known.astype(str)
+    if len(set(known.tolist())) > len(set(words.tolist())):
+        raise ValueError(f"y has numbers beside strings of the same digits; {_WANTED}")
     return np.where(missing, "", labels).astype(str)
 
 
@@ -141,13 +163,26 @@ def find_classes(tally: Tally | None, unlabeled: Any, supervised: bool = False) 
 
 
 def _refuse_two_readings(tally: Tally) -> None:
-    """Refuse y of -1, 0 and +1 unless at least as many rows have -1 as have 0.
+    """Refuse y whose values may mark rows without a label, but are no mark of its type.
 
-    0 marks unlabeled rows for SVMlin, -1 for scikit-learn and here. Unlabeled rows are usually
-    most of all; where 0 is more frequent than -1, it may be the mark.
+    Unlabeled rows are usually most of all. If most are the largest unsigned number, it is likely
+    what became of -1, and a word such as "NA" is what others write for nothing. 0 marks unlabeled
+    rows for SVMlin, -1 for scikit-learn and here: so where y is -1, 0 and +1, and 0 is more
+    frequent than -1.
     """
     values, counts = tally
-    if values.dtype.kind in "iuf" and values.tolist() == [-1, 0, 1] and counts[0] < counts[1]:
+    if not len(values):
+        return
+    most, kind = values[counts.argmax()].item(), values.dtype.kind
+    if (kind in "US" and most in _MISSING) or (kind == "u" and most == np.iinfo(values.dtype).max):
+        often = "which often means that there is none"
+        if kind == "u":
+            often = f"which -1 becomes in the type {values.dtype}"
+        raise ValueError(
+            f"the most frequent label of y is {most!r}, {often}: if it marks rows without a label, "
+            f"pass unlabeled={most!r}; if it is a class, pass None"
+        )
+    if kind in "iuf" and values.tolist() == [-1, 0, 1] and counts[0] < counts[1]:
         raise ValueError(
             f"y has the values -1, 0 and +1 ({counts[0]}, {counts[1]} and {counts[2]} times), "
             "which can be read in two ways: if 0 marks rows without a label, and the classes are "

@@ -1,5 +1,7 @@
 """Which values of y mark rows without a label, in every part that reads labels."""
 
+import re
+
 import dask
 import dask.array as da
 import numpy as np
@@ -239,3 +241,60 @@ def test_blocks_together_are_as_one(blocks):
     assert together.counts.tolist() == wanted.counts.tolist()
     joined = np.concatenate([of_kind(part, "U") for part in parts])
     assert joined.tolist() == whole.tolist()
+
+
+def test_labels_that_another_type_could_not_tell_apart_are_refused():
+    ids = [2**60, 2**60 + 1, None, None]
+    for labels in (ids, pd.Series(ids, dtype="Int64").to_numpy(float, na_value=np.nan)):
+        with pytest.raises(ValueError, match="two labels may have become one"):
+            as_labels(np.array(labels))
+    assert as_labels(np.array(ids[:2], dtype=object)).tolist() == ids[:2]
+    with pytest.raises(ValueError, match="y has 1180591620717411303424, which is too large"):
+        as_labels(np.array([0, 2**70], dtype=object))
+    with pytest.raises(ValueError, match="numbers beside strings of the same digits"):
+        as_labels(np.array([1, "1", "b"], dtype=object))
+
+
+def test_numpys_booleans_are_labels_as_those_of_python_are():
+    for no, yes in ((False, True), (np.False_, np.True_)):
+        labels = as_labels(np.array([no, yes, None], dtype=object))
+        np.testing.assert_array_equal(labels, [0.0, 1.0, np.nan])
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_a_mark_that_lost_its_sign_is_refused(kind):
+    y = np.where(KNOWN, TRUE, -1).astype(kind)
+    top = np.iinfo(kind).max
+    with pytest.raises(ValueError, match=f"label of y is {top}, which -1 becomes"):
+        TSVM().fit(X, y)
+    with pytest.raises(ValueError, match="which -1 becomes"):
+        TSVM().fit(da.from_array(X, chunks=(30, 3)), da.from_array(y, chunks=30))
+    wanted = TSVM(positive_ratio=0.5).fit(X, np.where(KNOWN, TRUE, -1))
+    found = TSVM(positive_ratio=0.5, unlabeled=int(top)).fit(X, y)
+    np.testing.assert_array_equal(found.coef_, wanted.coef_)
+
+
+def test_a_class_of_the_largest_unsigned_number_stays_one():
+    y = np.where(TRUE == 1, 255, 0).astype(np.uint8)
+    y[:50] = 0
+    assert L2SVM().fit(X, y).classes_.tolist() == [0, 255]
+    y = np.where(np.arange(len(y)) < 5, 0, 255).astype(np.uint8)
+    assert L2SVM(unlabeled=None).fit(X, y).classes_.tolist() == [0, 255]
+
+
+def test_errors_of_large_labels_are_short():
+    with pytest.raises(ValueError, match=r"as large as 1\.0000000000000001e\+300, of which"):
+        as_labels(np.array([1e300, 0.0, np.nan]))
+
+
+@pytest.mark.parametrize("word", ["NA", "nan", "None", "?"])
+def test_words_that_often_mean_nothing_are_refused(word):
+    y = np.where(KNOWN, WORDS[TRUE], word)
+    with pytest.raises(ValueError, match=f"label of y is '{re.escape(word)}', which often means"):
+        TSVM().fit(X, y)
+    wanted = TSVM(positive_ratio=0.5).fit(X, np.where(KNOWN, TRUE, -1))
+    found = TSVM(positive_ratio=0.5, unlabeled=word).fit(X, y)
+    np.testing.assert_array_equal(found.coef_, wanted.coef_)
+    assert len(L2SVM(unlabeled=None).fit(X, y).classes_) == 3
+    rare = np.where(np.arange(len(y)) < 3, word, WORDS[TRUE])
+    assert len(L2SVM().fit(X, rare).classes_) == 3

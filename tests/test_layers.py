@@ -28,11 +28,12 @@ LAYERS = {
     "solvers": ["numerics"],
     "problems": ["numerics", "kernels", "engine", "solvers"],
     "methods": [
-        "interrupts", "parameters", "numerics", "engine", "solvers", "problems",
+        "exceptions", "interrupts", "parameters", "numerics", "engine", "solvers", "problems",
     ],
     "live": ["_config", "parameters", "engine", "methods"],
     "features": [
-        "_lazy", "_config", "exceptions", "frames", "interrupts", "numerics", "kernels", "engine",
+        "_lazy", "_config", "exceptions", "frames", "interrupts", "parameters", "numerics",
+        "kernels", "engine",
     ],
     "prediction": ["_config", "frames", "numerics", "kernels", "engine", "features"],
     "io": [

@@ -251,8 +251,7 @@ def test_rivals_do_what_their_programs_do(monkeypatch, rng):
     # LapSVM without a graph: an SVM, whose offset is trained and left out
     X, few = rng.normal(size=(40, 3)), np.full(40, -1)
     few[:12] = X[:12, 0] > 0.8
-    monkeypatch.setattr(star, "GAMMA_I", 0.0)
-    labels, ranking = star.laplacian_svm(few, *star.smooth_kernel(X))
+    labels, ranking = star.laplacian_svm(few, *star.smooth_kernel(X, 0.0))
     svm = SVC(C=0.5, gamma=star.GAMMA).fit(X[:12], few[:12])
     assert abs(svm.intercept_[0]) > 0.05
     assert ranking == pytest.approx(svm.decision_function(X) - svm.intercept_[0], abs=1e-3)

@@ -243,6 +243,7 @@ def security_of(
     if not ca_file or not cert:
         missing = "--tls-cert" if ca_file else "--tls-ca-file"
         raise click.UsageError(f"{missing} is wanted too: TLS needs a certificate and an authority")
+    _check_authority(ca_file)
     _check_pair(cert, key)
     files: dict[str, str | None] = {}
     for role in roles:
@@ -265,8 +266,11 @@ def refusal(security: Any, role: str = "client") -> str | None:
     A TLS handshake in memory, whose other side has the same files: what it finds wrong (expired,
     not yet valid, from another authority, for another purpose), any peer would find.
     """
-    server = security.get_listen_args(role)["ssl_context"]
-    client = security.get_connection_args(role)["ssl_context"]
+    try:
+        server = security.get_listen_args(role)["ssl_context"]
+        client = security.get_connection_args(role)["ssl_context"]
+    except (OSError, ValueError) as error:  # what OpenSSL says names no file
+        return f"{security.tls_ca_file}, or its key, cannot be read as PEM ({error})"
     if role == "client":  # a client's certificate need not be valid for a server
         client.verify_mode = ssl.CERT_NONE
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -293,6 +297,15 @@ def _advance(end: ssl.SSLObject) -> None:
         return
 
 
+def _check_authority(ca_file: str) -> None:
+    """Refuse a file without certificates, by its name."""
+    try:
+        ssl.create_default_context().load_verify_locations(ca_file)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, FileNotFoundError) else "not in PEM"
+        raise click.UsageError(f"no certificate can be read from {ca_file}: {reason}") from error
+
+
 def _check_pair(cert: str, key: str | None) -> None:
     """Refuse a certificate or key that dask could not load; it would ask for a passphrase."""
     holder = key or cert
@@ -309,6 +322,6 @@ def _check_pair(cert: str, key: str | None) -> None:
         raise click.UsageError(f"there is no private key in {holder}; add --tls-key")
     try:
         ssl.create_default_context().load_cert_chain(cert, key)
-    except (OSError, ssl.SSLError) as error:
+    except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or "not readable"
         raise click.UsageError(f"{cert} and {holder} do not belong together: {reason}") from error

@@ -36,7 +36,7 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         option("--header/--no-header", default=None, group="data", topic=_TABLES,
                shown="yes if no field in it is a number or empty",
                help="Whether the first line of csv names the columns."),
-        option("--delimiter", group="data", topic=_TABLES, shown="a comma",
+        option("--delimiter", group="data", topic=_TABLES, shown="from the first rows",
                help="Delimiter of csv fields."),
         option("--decimal", type=click.Choice([".", ","]), group="data", topic=_TABLES,
                shown="from the first rows", help="What is before the decimals of csv numbers."),
@@ -210,7 +210,6 @@ def kept_columns(
 
     given = {name: options.get(name) for name in ("format", "header", "delimiter", "blocksize")}
     told = {name: value for name, value in given.items() if value not in (None, "table", "kdd99")}
-    told.setdefault("delimiter", (encoder.reading_ or {}).get("delimiter", ","))
     table = read_columns(list(paths), list(dict.fromkeys(names)), encoder, **told)
     return {name: table.column(name).to_pylist() for name in table.column_names}
 
@@ -313,8 +312,6 @@ def _read(
     if form.encoded:
         if not labels:
             more["label"] = False
-        if encoder is not None and form.name == "csv":
-            more.setdefault("delimiter", (encoder.reading_ or {}).get("delimiter", ","))
         X, y, encoder = reader(list(paths), encoder=encoder, block="scipy", **more)
         return Rows(X, y, encoder)
     in_memory = form.name == "npz" and len(paths) == 1 and os.path.isfile(paths[0])

@@ -1,10 +1,11 @@
 """What commands print: small tables, as text or JSON, and the progress of long commands."""
 
+import glob
 import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -18,11 +19,17 @@ Row = dict[str, Any]
 _TERMINAL_S, _LOG_S = 0.1, 10.0
 
 
-def check_output(flag: str, url: str, is_folder: bool = False) -> None:
+def check_output(
+    flag: str, url: str, is_folder: bool = False, inputs: Iterable[str | None] = ()
+) -> None:
     """Refuse an output that could not be written as wrong usage, before anything is computed.
 
-    A folder is made later, with those above it: what is there already is looked at.
+    A folder is made later, with those above it: what is there already is looked at. An output in
+    the place of an input (a file, or a pattern of names) would be the end of that.
     """
+    for given in inputs:
+        if given and is_local(url) and is_local(given) and _is_among(url, given):
+            raise click.UsageError(f"{flag} {url} is one of the files to be read; name another")
     path = join_url(url, "file") if is_folder else url
     if is_folder and is_local(url):
         path = os.path.abspath(address(path))
@@ -32,6 +39,12 @@ def check_output(flag: str, url: str, is_folder: bool = False) -> None:
         check_writable(path)
     except ValueError as error:
         raise click.UsageError(f"{flag} {error}") from None
+
+
+def _is_among(url: str, given: str) -> bool:
+    place = os.path.realpath(address(url))
+    named = [address(given), *glob.iglob(address(given), recursive=True)]
+    return any(os.path.realpath(one) == place for one in named)
 
 
 def show(result: Row | Sequence[Row], as_json: bool = False) -> None:

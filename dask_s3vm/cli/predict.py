@@ -31,9 +31,6 @@ from dask_s3vm.io.store import replacing
 #: Endings of the names of files that `open_found` can write.
 ENDINGS = (".csv", ".npy")
 
-#: Bytes of the header of an .npy file; fixed, as the number of rows is known only at the end.
-_HEADER = 512
-
 
 @click.command(cls=GroupedCommand, epilog=EXIT_CODES)
 @click.argument("model", type=Place())
@@ -91,7 +88,7 @@ def predict(
     if decision and proba:
         raise click.UsageError("--decision and --proba exclude each other")
     if output != "-":
-        check_output("--output", output)
+        check_output("--output", output, inputs=[model, *data])
     with format_errors():
         estimator = load_predictor(model)
         if proba and getattr(estimator, "calibration_", None) is None:
@@ -257,7 +254,7 @@ class _NpySink:
         self._stream = stream
         decision = ("decision", "<f8", (len(classes),)) if len(classes) > 2 else ("decision", "<f8")
         self._dtype = np.dtype([("row", "<i8"), ("label", classes.dtype), decision])
-        stream.write(self._header())
+        self._write_header()
 
     def write(self, numbers: np.ndarray, labels: np.ndarray, outputs: np.ndarray) -> None:
         """Write rows; see `Sink`."""
@@ -267,18 +264,14 @@ class _NpySink:
         self.n_rows += len(rows)
 
     def finish(self) -> None:
-        """Write the header again, now with the number of rows."""
+        """Write the header again, now with the number of rows: numpy leaves room for that."""
         self._stream.seek(0)
-        self._stream.write(self._header())
+        self._write_header()
 
-    def _header(self) -> bytes:
-        """Make a header of version 1.0, padded to `_HEADER` bytes."""
+    def _write_header(self) -> None:
         about = {
             "descr": np.lib.format.dtype_to_descr(self._dtype),
             "fortran_order": False,
             "shape": (self.n_rows,),
         }
-        text = repr(about).encode("latin1")
-        room = _HEADER - 10
-        assert len(text) < room, "a header of a few fields is short"
-        return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + text.ljust(room - 1) + b"\n"
+        np.lib.format.write_array_header_1_0(self._stream, about)

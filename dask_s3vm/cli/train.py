@@ -209,7 +209,8 @@ def check_places(chosen: Mapping[str, Any]) -> None:
         raise click.UsageError(f"--report {report}: that is not a folder")
     for name in ("model", "predict_unlabeled"):
         if chosen.get(name):
-            check_output(f"--{name.replace('_', '-')}", chosen[name])
+            inputs = [*chosen["data"], chosen.get("labels")]
+            check_output(f"--{name.replace('_', '-')}", chosen[name], inputs=inputs)
     for name in ("report", "checkpoint"):
         if chosen[name] and not chosen.get("dry_run"):
             check_output(f"--{name}", chosen[name], is_folder=True)

@@ -187,7 +187,7 @@ def _carry_out(
         table = _table(search.cv_results_, search.best_index_)
         result = {
             **shape_of(X),
-            "folds": chosen["folds"],
+            "folds": search.n_splits_,  # fewer than asked for if a class has few labels
             "best_accuracy": search.best_score_,
             "best": {_flag(name): value for name, value in search.best_params_.items()},
             **rows.hidden_error(best),

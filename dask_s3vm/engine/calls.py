@@ -19,6 +19,7 @@ from distributed.comm import CommClosedError
 from distributed.protocol import to_serialize
 
 from dask_s3vm import _config
+from dask_s3vm.engine.computing import task_key
 from dask_s3vm.engine.local import Group
 from dask_s3vm.engine.tree import Node, Parts, by_node, cover_all
 from dask_s3vm.engine.watch import Watch, gathered, in_loop, tick, watched
@@ -139,7 +140,10 @@ async def called_all(
         done, pending = await asyncio.wait(
             pending, timeout=pause, return_when=asyncio.FIRST_EXCEPTION
         )
-        if any(task.exception() for task in done):
+        failed = any(task.exception() for task in done)
+        if not (failed or pending or lost):  # as a rule
+            break
+        if failed:
             for task in order:  # others may fail, too: asyncio would log what nobody asks for
                 task.add_done_callback(_forget)
             for task in done:
@@ -215,9 +219,11 @@ def scattered_to(
         for number in homes[home]:
             value = await asyncio.to_thread(make, number)
             try:
-                (found[number],) = await client.scatter(
-                    [value], workers=[home], direct=direct, hash=False, asynchronous=True
+                key = task_key("rows")
+                sent = await client.scatter(
+                    {key: value}, workers=[home], direct=direct, asynchronous=True
                 )
+                found[number] = sent[key]
             except KeyError as error:  # the scheduler knows it no more
                 raise WorkerLostError(f"worker {home} is gone") from error
 

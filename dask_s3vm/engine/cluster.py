@@ -281,6 +281,8 @@ class ClusterEngine:
 
     def _unplaced(self) -> list[int]:
         """List the shards that no group holds."""
+        if sum(len(group.numbers) for group in self._groups.values()) == self.layout.n_shards:
+            return []
         return sorted(self._others(self._held().values()))
 
     def _others(self, lists: Iterable[list[int]]) -> set[int]:

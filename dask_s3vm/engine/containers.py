@@ -73,9 +73,12 @@ def refuse_masked(values: Any, name: str) -> None:
         return
     count = int(np.ma.count_masked(values))
     if count:
+        how = "labels: mark them, for example by y.filled(-1)"
+        if name != "y":
+            how = f"numbers: fill them, for example by {name}.filled(0)"
         raise ValueError(
             f"{name} is a masked array with {count} masked entries, which are missing values; "
-            f"wanted numbers: fill them, for example by {name}.filled(0)"
+            f"wanted {how}"
         )
 
 

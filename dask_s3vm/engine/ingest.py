@@ -16,7 +16,7 @@ from dask.core import get_dependencies
 from dask_s3vm import _config
 from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, as_weights, column_type, make_block, row_count
-from dask_s3vm.engine.computing import compute_all, current_client, in_one_span
+from dask_s3vm.engine.computing import compute_all, current_client, in_one_span, submitted, task_key
 from dask_s3vm.engine.sources import Columns, LocalSource, Source
 from dask_s3vm.kernels.passes import warm
 from dask_s3vm.labels import as_labels
@@ -152,9 +152,11 @@ def _lazy_blocks(X: da.Array, y: Any, sample_weight: Any) -> list[Any]:
     found = []
     for block, *parts in zip(rows, labels, weights, strict=True):
         if _stands_alone(block.key, graph, parts):
-            found.append(read(_BlockTask(block.key, graph[block.key]), *parts, mapped))
+            task = _BlockTask(block.key, graph[block.key])
+            found.append(read(task, *parts, mapped, dask_key_name=task_key("read_block")))
         else:
-            found.append(make(block, *parts, mapped=mapped))
+            name = task_key("make_block")
+            found.append(make(block, *parts, mapped=mapped, dask_key_name=name))
     return found
 
 
@@ -240,7 +242,7 @@ def _compile_in_background(client: "distributed.Client | None", X: da.Array) -> 
     done_for(client, kind, workers, state)
     with in_one_span(client):
         return [
-            client.submit(warm, *kind, workers=[worker], allow_other_workers=True, pure=False)
+            submitted(client, warm, *kind, workers=[worker], allow_other_workers=True)
             for worker in workers
         ]
 

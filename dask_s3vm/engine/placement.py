@@ -9,7 +9,6 @@ client's rows.
 
 import contextlib
 import itertools
-import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -22,7 +21,7 @@ from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, narrow_rows, row_count, slice_block
 from dask_s3vm.engine.calls import LOST, RemoteGroup, remote_actors, scattered_to
 from dask_s3vm.engine.cluster import ClusterEngine
-from dask_s3vm.engine.computing import RetryBudget, check_lineage, in_one_span
+from dask_s3vm.engine.computing import RetryBudget, check_lineage, in_one_span, submitted, task_key
 from dask_s3vm.engine.estimate import DataSize, check_room, stays_mapped
 from dask_s3vm.engine.peers import PeerGroup
 from dask_s3vm.engine.plan import Layout
@@ -116,7 +115,7 @@ class ScatteredBlocks:
         if self._map is not None:
             sent_map = scattered(self._client, self._map)
             for number, sent in blocks.items():
-                blocks[number] = self._client.submit(_apply_map, sent_map, sent, pure=False)
+                blocks[number] = submitted(self._client, _apply_map, sent_map, sent)
         return blocks
 
     def _slice(self, number: int) -> Block:
@@ -227,7 +226,9 @@ class ClusterSource:
 
     def _map(self, function: Callable[..., R], *columns: list[Any], **fixed: Any) -> list[R]:
         """Run a function on every block and the matching entries of `columns`."""
-        futures = self._client.map(function, self._all_blocks(), *columns, pure=False, **fixed)
+        blocks = self._all_blocks()
+        keys = [task_key(function.__name__) for _ in blocks]
+        futures = self._client.map(function, blocks, *columns, key=keys, **fixed)
         return self._gathered(futures)
 
     def _gathered(self, futures: list[distributed.Future]) -> list[Any]:
@@ -263,13 +264,13 @@ class ClusterSource:
         """Sum the counts of some blocks among the workers: each is a vector of length d."""
         blocks = self.blocks([number for number, _ in head])
         counts = [
-            self._client.submit(plan.count_columns, blocks[number], n_rows, pure=False)
+            submitted(self._client, plan.count_columns, blocks[number], n_rows)
             for number, n_rows in head
         ]
         while len(counts) > 1:
             pairs = itertools.zip_longest(counts[::2], counts[1::2])
             counts = [
-                one if other is None else self._client.submit(np.add, one, other, pure=False)
+                one if other is None else submitted(self._client, np.add, one, other)
                 for one, other in pairs
             ]
         return self._gathered(counts)[0]
@@ -344,19 +345,17 @@ class _BlockShardMaker:
         client, layout, starts = self._client, self._layout, self._layout.starts
         numbers = [number for own in shards.values() for number in own]
         blocks = self._source.blocks(self._blocks_of(numbers))
-        token = uuid.uuid4().hex[:12]
         position = None
         if layout.order is not None:
-            position = client.submit(
-                plan.positions, layout.order, layout.n_features_in, key=f"s3vm-columns-{token}"
-            )
+            position = submitted(client, plan.positions, layout.order, layout.n_features_in)
         # the scheduler keeps recent tasks for its logs: they must not hold arrays of length d
         form = replace(layout, order=None)
         for home, own in shards.items():
             # not strictly pinned: such a task would wait forever if its worker died
             here: dict[str, Any] = {"workers": [home], "allow_other_workers": True}
             built = [
-                client.submit(
+                submitted(
+                    client,
                     build_shard,
                     number,
                     starts[number],
@@ -368,17 +367,16 @@ class _BlockShardMaker:
                     self._classes,
                     position,
                     self._source.columns_of(self._classes, starts[number], starts[number + 1]),
-                    key=f"s3vm-shard-{token}-{number}",
                     **here,
                 )
                 for number in own
             ]
-            yield client.submit(
+            yield submitted(
+                client,
                 PeerGroup,
                 built,
                 layout.n_shards,
                 threads[home],
-                key=f"s3vm-group-{token}-{own[0]}",
                 actor=True,
                 **here,
             )

@@ -3,6 +3,7 @@
 `LocalSource` holds rows in this process, `placement.ClusterSource` rows on workers.
 """
 
+import sys
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -120,13 +121,14 @@ class LocalSource:
         self._own = own
         self.summary = summarize(self._facts, columns)
 
-    def place(self, classes: np.ndarray | None) -> Engine:
-        """See `Source.place`."""
+    def place(self, classes: np.ndarray | None, whole: bool = False) -> LocalEngine:
+        """See `Source.place`; `whole`: in one shard, for solves that have one thread each."""
         threads, size = {"here": _config.local_threads()}, DataSize.of(self._facts)
         mapped = size.in_files and stays_mapped(size, {"here": memory.limit_here()}, threads)
         order = None if mapped else plan.column_order(self._facts, self._count_columns)
         width = plan.width_of(self.summary.n_features, order)
-        shares, n_shards = plan.shares(self._facts, width, _config.shard_bytes(), mapped)
+        shard_bytes = sys.maxsize if whole else _config.shard_bytes()
+        shares, n_shards = plan.shares(self._facts, width, shard_bytes, mapped)
         cuts = [plan.cut_block(self._block(i), share) for i, share in enumerate(shares)]
         sizes = [fact.n_rows for fact in self._facts]
         pieces, starts = plan.assign_pieces(cuts, sizes, n_shards)

@@ -22,6 +22,7 @@ import distributed
 from distributed.comm import CommClosedError
 
 from dask_s3vm import _config, interrupts
+from dask_s3vm.engine.computing import task_key
 from dask_s3vm.exceptions import SchedulerLostError, WorkerLostError
 
 logger = logging.getLogger(__name__)
@@ -170,14 +171,14 @@ def scattered(
     client: distributed.Client, value: Any, broadcast: bool = False
 ) -> distributed.Future:
     """Send a value to a worker, or to all of them; see `watched`."""
+    key = task_key("shared")
     try:
-        (sent,) = watched(
-            client,
-            lambda: client.scatter([value], broadcast=broadcast, hash=False, asynchronous=True),
+        sent = watched(
+            client, lambda: client.scatter({key: value}, broadcast=broadcast, asynchronous=True)
         )
     except TimeoutError as error:
         raise WorkerLostError("no worker accepts data") from error
-    return sent
+    return sent[key]
 
 
 def next_done(

@@ -7,7 +7,6 @@ import itertools
 import logging
 import sys
 import time
-import uuid
 import weakref
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -20,7 +19,7 @@ from distributed.system import MEMORY_LIMIT
 from dask_s3vm import _config, interrupts
 from dask_s3vm._version import __version__
 from dask_s3vm.engine.calls import LOST
-from dask_s3vm.engine.computing import RetryBudget, in_one_span
+from dask_s3vm.engine.computing import RetryBudget, in_one_span, submitted
 from dask_s3vm.engine.tree import node_edges
 from dask_s3vm.engine.watch import (
     cluster_state,
@@ -322,8 +321,9 @@ def run_on_workers(
             logger.warning("sending the shared data again")
             budget.spend(error)
         finally:
-            with contextlib.suppress(Exception):  # the scheduler may be gone
-                client.cancel(list(pending))
+            if pending:
+                with contextlib.suppress(Exception):  # the scheduler may be gone
+                    client.cancel(list(pending))
 
 
 def _submit_piece(
@@ -333,6 +333,5 @@ def _submit_piece(
     arguments: Sequence[tuple[Any, ...]],
     number: int,
 ) -> distributed.Future:
-    key = f"s3vm-piece-{uuid.uuid4().hex[:12]}-{number}"
     with in_one_span(client):
-        return client.submit(work, shared, *arguments[number], key=key, priority=-number)
+        return submitted(client, work, shared, *arguments[number], priority=-number)

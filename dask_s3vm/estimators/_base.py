@@ -117,6 +117,10 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         """Solve one binary problem, by `job.run`."""
         raise NotImplementedError
 
+    def _start(self, rows: FitRows, task: BinaryTask, place: int, start: Start) -> Start:
+        """Where a binary problem starts; `place` is that of the model."""
+        return start
+
     def _solver(self, rows: FitRows, models: Sequence[Any]) -> Solver:
         """Prepare what the binary problems share, and return what solves one of them.
 
@@ -163,6 +167,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
 
         Several problems are solved at once where they share no row state.
         """
+        rows = self._with_labeled(rows)
         solve = self._solver(rows, models)
         tasks = self._tasks(rows)
         if len(tasks) > 1 and self._in_lanes:
@@ -199,6 +204,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         tags: HistoryRow = {"class": task.positive}
         for place, model in enumerate(models):
             start = Start(rows.start_of(number), seed, seeds is not None)
+            start = model._start(rows, task, place, start)
             name = f"class {task.positive}, model {place}"
             if "lam" in self.facts.columns:
                 tags = {**tags, "lam": float(getattr(model, "lam_", model.lam))}
@@ -242,7 +248,7 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         Sets: coef_, intercept_, objective_, supervised_part_, n_iter_, termination_, history_.
         """
         w = rows.engine.layout.to_external(np.stack([one.w for one in solved]))
-        check_steps(type(self).__name__, w[:, :-1], solved)
+        check_steps(type(self).__name__, w[:, :-1], solved, rows.is_trial)
         self.coef_ = np.ascontiguousarray(w[:, :-1])
         self.intercept_ = w[:, -1].copy()
         self._keep_course(solved, history)

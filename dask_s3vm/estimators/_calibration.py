@@ -12,7 +12,8 @@ from dask_s3vm.estimators._rows import check_for_folds
 from dask_s3vm.estimators._trials import Trial
 from dask_s3vm.methods.calibration import OutputsOfFolds, calibrate_all
 from dask_s3vm.methods.run import RecordPart
-from dask_s3vm.methods.safe import assign_folds, sample_for_folds
+from dask_s3vm.methods.safe import sample_for_folds
+from dask_s3vm.problems.folds import assign_folds
 
 
 def find_calibration(model: Any, rows: FitRows, name: str) -> np.ndarray:
@@ -30,7 +31,7 @@ def find_calibration(model: Any, rows: FitRows, name: str) -> np.ndarray:
     labeled = sample.codes >= 0
     check_for_folds(rows.classes, np.bincount(sample.codes[labeled], minlength=len(rows.classes)))
     with Trial([model._trial()], rows, sample) as trial:
-        folds = assign_folds(trial.codes)[0]
+        folds = assign_folds(trial.codes, trial.keys)[0]
         n_problems, alone = len(rows.positives), not model._uses_unlabeled(rows)
 
         def outputs_without(out: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from dask_s3vm.estimators._rows import PlacedRows, take_in
 from dask_s3vm.features import KernelMap
 from dask_s3vm.labels import find_classes
 from dask_s3vm.methods.base import ClassTotals
+from dask_s3vm.methods.labeled_rows import LabeledAlone
 from dask_s3vm.methods.ratio import RatioEstimate
 from dask_s3vm.methods.run import Record
 
@@ -33,6 +34,8 @@ class FitRows:
     record : of this fit; holds the state of an interrupted one, if there is one to resume.
     known : see `PlacedRows`.
     is_trial : whether this is one of many fits on the same rows: a fold, or one of a search.
+    labeled : the labeled rows alone, where they are few and a supervised SVM is trained beside a
+        method, or before it.
     """
 
     engine: Engine
@@ -48,6 +51,7 @@ class FitRows:
     record: Record
     known: dict[Any, Any] | None = None
     is_trial: bool = False
+    labeled: LabeledAlone | None = None
 
     @property
     def positives(self) -> list[int]:

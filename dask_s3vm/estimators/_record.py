@@ -88,7 +88,11 @@ def callbacks_of(
     """List the callbacks of an estimator's parameter."""
     if callable(callbacks):
         return [callbacks]
-    return [] if callbacks is None else list(callbacks)
+    listed = [] if callbacks is None else list(callbacks)
+    for one in listed:
+        if not callable(one):
+            raise TypeError(f"callbacks has {one!r} among its entries; wanted functions")
+    return listed
 
 
 def _checkpoint_of(estimator: Any, engine: Engine, extra: dict[str, Any]) -> Checkpoint:

@@ -149,8 +149,7 @@ def take_in(
         )
     X, y, sample_weight = as_array(X), as_array(y), as_array(sample_weight)
     if y is not None and not is_dask(y):
-        refuse_masked(y, "y")
-        y = column_or_1d(y, warn=True)
+        y = _column(y)
     if sample_weight is not None and not is_dask(sample_weight):
         sample_weight = _weights_in_memory(sample_weight, X)
     if not is_dask(X):
@@ -207,8 +206,15 @@ def plain_labels(y: Any) -> np.ndarray:
         raise ValueError("y is None; wanted labels, and marks for rows without one")
     y = as_array(y)
     y = compute_all([y])[0] if is_dask(y) else y
+    return as_labels(_column(y))
+
+
+def _column(y: Any) -> np.ndarray:
+    """Labels in memory as a one-dimensional array."""
     refuse_masked(y, "y")
-    return as_labels(column_or_1d(y, warn=True))
+    if type(y).__module__.split(".")[0] == "sparse":
+        raise TypeError(f"y is a {type(y).__name__}, which is sparse; wanted y.todense()")
+    return column_or_1d(y, warn=True)
 
 
 def _weights_in_memory(sample_weight: Any, X: Any) -> np.ndarray:
@@ -216,6 +222,10 @@ def _weights_in_memory(sample_weight: Any, X: Any) -> np.ndarray:
     refuse_masked(sample_weight, "sample_weight")
     sample_weight = np.asarray(sample_weight)
     if sample_weight.ndim == 0:
+        if sample_weight.dtype.kind not in "biuf":
+            raise TypeError(
+                f"sample_weight is {sample_weight.item()!r}; wanted one number per row, or a number"
+            )
         if is_dask(X):
             raise ValueError("sample_weight must be an array for dask input, got a number")
         return np.full(X.shape[0], float(sample_weight))

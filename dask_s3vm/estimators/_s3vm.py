@@ -38,9 +38,9 @@ class S3VM(S3VMParameters, GuardedS3VM):
 
     With few labels the folds are drawn again, up to four times, while the gain is within half a row
     of that. A fold has all labeled rows and up to 10,000 unlabeled ones, in this process, so that
-    all folds together take little of the time of a fit on many rows. Folds are dealt in order of
-    the rows: where the gain is near to one row, the same rows in another order may be decided on
-    otherwise.
+    all folds together take little of the time of a fit on many rows. Which fold a row
+    is in depends on what is in it, not on its place: up to 10,000 unlabeled rows, the same rows in
+    any order are decided on alike.
 
     References
     ----------

@@ -14,6 +14,7 @@ from dask_s3vm.estimators._base import LinearS3VM, Seeds
 from dask_s3vm.estimators._fit_rows import FitRows, Found
 from dask_s3vm.estimators._trials import Compared, compare_on_folds
 from dask_s3vm.methods.base import balanced_weights, n_predicted_positive
+from dask_s3vm.methods.ratio import can_gather
 from dask_s3vm.methods.run import RecordPart
 from dask_s3vm.methods.safe import (
     LEAST_GAIN,
@@ -22,7 +23,7 @@ from dask_s3vm.methods.safe import (
     choose,
     sample_for_folds,
 )
-from dask_s3vm.methods.unseen import Mistakes
+from dask_s3vm.methods.unseen import Mistakes, unseen_mistakes
 
 
 class GuardedS3VM(LinearS3VM):
@@ -103,16 +104,17 @@ class GuardedS3VM(LinearS3VM):
             record=RecordPart(rows.record, SUPERVISED),
         )
         (solved,) = model._train(own, [model], None)
-        solved, moved = self._made_modest(rows, solved, mistakes[0])
+        solved, moved = self._made_modest(rows, solved, mistakes[0], supervised=True)
         self._keep_decision(SUPERVISED, reason + moved, compared.candidates)
         return Found(own, solved, model._found_labels(own, solved) if with_labels else None)
 
     def _made_modest(
-        self, rows: FitRows, solved: list[Any], mistakes: Mistakes
+        self, rows: FitRows, solved: list[Any], mistakes: Mistakes, supervised: bool = False
     ) -> tuple[list[Any], str]:
         """Predict few rows of a rare class where the folds ask for it; (solutions, what was done).
 
-        Only for two classes, and not for a ratio that was given; see `methods.unseen`.
+        Only for two classes, and not for a ratio that was given; see `methods.unseen`. The
+        supervised SVM is asked on all divisions into folds, of which one may have been compared.
         """
         bias = float(getattr(self, "fit_intercept", True))
         if not _has_one_share(rows, solved) or not bias:
@@ -121,6 +123,13 @@ class GuardedS3VM(LinearS3VM):
         if ratio.source == "given" or not mistakes.speaks_for_one_class(ratio.interval):
             return solved, ""
         (task,) = self._tasks(rows)
+        if supervised and can_gather(rows.engine, rows.totals):
+            bare = replace(task, costs=rows.costs)
+            again = unseen_mistakes(
+                rows.engine, bare, lam=self._supervised_lam, fit_intercept=self._supervised_bias
+            )
+            if not again.speaks_for_one_class(ratio.interval):
+                return solved, ""
         task, w = replace(task, modest=True), solved[0].w
         n = n_predicted_positive(rows.engine, w, bias)
         change, is_rare = task.nearest_count(n) - n, ratio.value < 0.5

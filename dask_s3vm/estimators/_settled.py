@@ -30,10 +30,10 @@ from dask_s3vm.methods.base import (
 )
 from dask_s3vm.methods.blend import Evidence, evidence_of_weights, supervised_part
 from dask_s3vm.methods.l2svm import train_beside
+from dask_s3vm.methods.labeled_rows import labeled_alone
 from dask_s3vm.methods.ratio import can_gather
 from dask_s3vm.methods.run import RecordPart
 from dask_s3vm.methods.safe import (
-    LEAST_TESTED,
     MOST_LOSS,
     SUPERVISED,
     Candidate,
@@ -44,6 +44,7 @@ from dask_s3vm.methods.safe import (
 from dask_s3vm.methods.unseen import Mistakes, unseen_mistakes
 from dask_s3vm.parameters.facts import MethodFacts
 from dask_s3vm.parameters.shared import DEFAULT_LAM
+from dask_s3vm.problems.folds import LEAST_TESTED
 
 #: Largest relative gap, and most Newton steps, of the supervised SVM in a model.
 BLEND_TOL = 1e-6
@@ -97,15 +98,28 @@ def settled(
     ]
 
 
-def check_steps(name: str, weights: np.ndarray, solved: Sequence[Any]) -> None:
-    """Refuse weights of 0 from which rounding allowed no step: that is no model."""
+def check_steps(name: str, weights: np.ndarray, solved: Sequence[Any], is_trial: bool) -> None:
+    """Refuse weights of 0 from which rounding allowed no step: that is no model.
+
+    Warn of others, unless the model is one of many that are compared.
+    """
     for own, one in zip(weights, solved, strict=True):
-        if one.termination == "precision" and not own.any():
+        if own.any():
+            continue
+        if one.termination == "precision":
             raise ValueError(
-                f"{name}: X has rows so long that every step is lost to rounding, and the weights "
-                "are 0; divide the columns by their ranges (dask_s3vm.features.UnitScaler), or "
-                "regularize more"
+                f"{name}: X has rows so long or so short that every step is lost to rounding, and "
+                "the weights are 0; divide the columns by their ranges "
+                "(dask_s3vm.features.UnitScaler), or change the weight of the regularizer"
             )
+        if is_trial:
+            continue
+        warn(
+            f"{name}: the weights of all columns are 0, so that every row has the same output; "
+            "either X tells nothing, or its values are too small: divide the columns by their "
+            "ranges (dask_s3vm.features.UnitScaler)",
+            UserWarning,
+        )
 
 
 class SettledModel:
@@ -143,6 +157,22 @@ class SettledModel:
     def _supervised_bias(self) -> bool:
         """Whether it has a bias."""
         return bool(getattr(self, "fit_intercept", self.balance == "predictions"))
+
+    @property
+    def _trains_supervised(self) -> bool:
+        """Whether that SVM is trained."""
+        return self._part_supervised != 0.0
+
+    def _with_labeled(self, rows: FitRows) -> FitRows:
+        """Bring the labeled rows together, where that SVM is trained on them alone.
+
+        Costs: 1 round, the labeled rows to the client.
+        """
+        is_wanted = self._trains_supervised and not rows.supervised and rows.ratios
+        if not is_wanted or not can_gather(rows.engine, rows.totals):
+            return rows
+        gather = partial(labeled_alone, rows.engine, len(rows.classes))
+        return replace(rows, labeled=rows.once("labeled", gather))
 
     # 1. What the rows ask for -------------------------------------------------------------------
 
@@ -182,20 +212,28 @@ class SettledModel:
 
         These are not asked of classes that compete, nor of more labeled rows than can be gathered.
         """
-        kind: dict[str, Any] = {
-            "lam": self._supervised_lam, "fit_intercept": self._supervised_bias
-        }  # fmt: skip
-        tol = min(BLEND_TOL, getattr(self, "tol", BLEND_TOL))
-        key = task.positive, task.costs.tobytes(), *kind.values(), tol
-        train = partial(train_beside, rows.engine, task, **kind, tol=tol, max_iter=BLEND_STEPS)
-        name = f"supervised, class {task.positive}, model {place}"
-        once = partial(rows.once, ("supervised", *key), train)
-        w = rows.record.once(name, BinarySolution, once).w
+        w = self._supervised_weights(rows, task, place)
         if task.competes or not can_gather(rows.engine, rows.totals):
             return w, None
+        kind, key = self._supervised_kind(task)
         ask = partial(unseen_mistakes, rows.engine, task, **kind)
         asked = partial(rows.once, ("unseen", *key), ask)
         return w, cache(partial(rows.record.once, f"unseen, model {place}", Mistakes, asked))
+
+    def _supervised_weights(self, rows: FitRows, task: BinaryTask, place: int) -> np.ndarray:
+        """Train the supervised SVM, or return it if a method has begun with it."""
+        kind, key = self._supervised_kind(task)
+        tol = min(BLEND_TOL, getattr(self, "tol", BLEND_TOL))
+        train = partial(train_beside, rows.engine) if rows.labeled is None else rows.labeled.train
+        trained = partial(train, task, **kind, tol=tol, max_iter=BLEND_STEPS)
+        name = f"supervised, class {task.positive}, model {place}"
+        once = partial(rows.once, ("supervised", *key, tol), trained)
+        return rows.record.once(name, BinarySolution, once).w
+
+    def _supervised_kind(self, task: BinaryTask) -> tuple[dict[str, Any], tuple[Any, ...]]:
+        """What that SVM is: its parameters, and all that it depends on."""
+        kind = {"lam": self._supervised_lam, "fit_intercept": self._supervised_bias}
+        return kind, (task.positive, task.costs.tobytes(), *kind.values())
 
     # 2. What folds of the labels say ------------------------------------------------------------
 
@@ -242,7 +280,7 @@ class SettledModel:
         )
         self._keep_decision(
             name,
-            f"Of {compared.n_labeled} labeled rows, held out in turn, the supervised SVM has "
+            f"Of {compared.n_tested} labeled rows, held out in turn, the supervised SVM has "
             f"{errors[0]} wrong and {name} {errors[1]}: the model is {what}.",
             compared.candidates,
         )

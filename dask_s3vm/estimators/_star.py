@@ -145,7 +145,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
 
         def solve(rows: FitRows, job: BinaryJob) -> StarSolution:
             task = job.task
-            costs = class_costs(self.C, task.ratio, self.weighting)
+            costs = class_costs(float(self.C), task.ratio, self.weighting)
             wanted = self._wanted(task) if self._is_balanced(task) else None
             problem = problems.of_class(task.positive, costs)
             beside = None
@@ -221,7 +221,7 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
             constant = float(self._has_bias) * np.add.reduce(found, axis=1)
             self.intercept_ = constant + [one.offset for one in solved]
         self.gap_ = one_or_all([one.gap for one in solved])
-        check_steps("STARSVM", found, solved)
+        check_steps("STARSVM", found, solved, rows.is_trial)
         self._keep_course(solved, history)
 
     def _keep_expansion(self, dual: np.ndarray, columns: KernelColumns) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from dask_s3vm.estimators._fit_rows import FitRows
 from dask_s3vm.estimators._l2svm import solve_l2svm
 from dask_s3vm.estimators._safe import GuardedS3VM
-from dask_s3vm.methods.base import BinaryJob, BinarySolution
+from dask_s3vm.methods.base import MIN_TOTAL, BinaryJob, BinarySolution, BinaryTask, Start
 from dask_s3vm.methods.cccp import train_cccp
 from dask_s3vm.methods.da import train_da
 from dask_s3vm.methods.qn import train_qn, train_supervised_qn
@@ -81,6 +82,16 @@ class TSVM(TSVMParameters, TransductiveS3VM):
 
     _method = staticmethod(train_tsvm)
 
+    @property
+    def _trains_supervised(self) -> bool:
+        return self.balance != "paper" or super()._trains_supervised
+
+    def _start(self, rows: FitRows, task: BinaryTask, place: int, start: Start) -> Start:
+        """Start from the supervised SVM, if it is found on the labeled rows alone."""
+        if rows.labeled is None or self.balance == "paper":
+            return start
+        return replace(start, w=self._supervised_weights(rows, task, place), seed=None)
+
 
 @parametrized
 class DAS3VM(DAParameters, TransductiveS3VM):
@@ -113,6 +124,14 @@ class DAS3VM(DAParameters, TransductiveS3VM):
     """
 
     _method = staticmethod(train_da)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if 0.0 < self.lam_unlabeled < MIN_TOTAL:
+            raise ValueError(
+                f"lam_unlabeled={self.lam_unlabeled!r}: its products with temperatures underflow; "
+                f"wanted 0 or at least {MIN_TOTAL:.0e}"
+            )
 
 
 @parametrized
@@ -201,7 +220,10 @@ class QNS3VM(QNParameters, TransductiveS3VM):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        stages = [float(part) for part in np.ravel(self.annealing)]
+        try:
+            stages = [float(part) for part in np.ravel(self.annealing)]
+        except (TypeError, ValueError):
+            stages = []
         rising = all(a < b for a, b in itertools.pairwise(stages))
         if not stages or not rising or not stages[0] >= 0.0 or stages[-1] != 1.0:
             raise ValueError(

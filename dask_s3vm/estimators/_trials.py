@@ -27,16 +27,15 @@ from dask_s3vm.exceptions import quiet
 from dask_s3vm.features.landmarks import take_rows
 from dask_s3vm.methods.run import Record
 from dask_s3vm.methods.safe import (
-    N_FOLDS,
     SUPERVISED,
     Candidate,
     FoldTrials,
     Sample,
-    assign_folds,
     compare,
     mistakes_of,
 )
 from dask_s3vm.methods.unseen import Mistakes
+from dask_s3vm.problems.folds import assign_folds, content_keys
 
 #: Trials stop at this gap, or restart so often: they need labels of rows, not digits of weights.
 TRIAL_TOL = 1e-3
@@ -49,12 +48,14 @@ class Compared(NamedTuple):
     candidates : the supervised model first, then the others.
     mistakes : of each of them on the rows held out; for two classes.
     n_labeled, n_repeats : labeled rows, and how often they were divided.
+    n_tested : those that were held out.
     """
 
     candidates: list[Candidate]
     mistakes: list[Mistakes]
     n_labeled: int
     n_repeats: int
+    n_tested: int
 
 
 def compare_on_folds(
@@ -74,20 +75,23 @@ def compare_on_folds(
     sample : those to train on.
     record : holds the states of the folds.
     supervised : the supervised one; None for the first of the others, without unlabeled rows.
-    once : whether the rows are divided once, however few they are.
+    once : whether the rows are divided once, however few they are, and only as many folds are asked
+        as tell which candidate is better.
 
     Costs: a fit of each model for each fold, in this process.
     """
     with Trial(list(models.values()), rows, sample, supervised) as trial:
-        folds = assign_folds(trial.codes)[: 1 if once else None]
-        method = FoldTrials(folds, 1 + len(models), trial.margins, trial.at_once)
+        folds = assign_folds(trial.codes, trial.keys)[: 1 if once else None]
+        method = FoldTrials(folds, 1 + len(models), trial.margins, trial.at_once, until_clear=once)
         trials = record.run("folds", method)
     costs = rows.costs[trial.codes] * sample.weights[sample.codes >= 0]
+    tested = np.ones(len(costs), dtype=bool) if trials.tested is None else trials.tested
     return Compared(
         compare([SUPERVISED, *models], trials),
-        mistakes_of(trials, trial.codes, costs),
+        mistakes_of(trials, trial.codes[tested], costs[tested]),
         len(trial.codes),
         trials.n_repeats,
+        int(np.count_nonzero(tested)),
     )
 
 
@@ -104,8 +108,9 @@ class Trial:
     Attributes
     ----------
     codes : class numbers of the labeled rows of the sample.
-    at_once : folds to train at the same time, each in a thread: where there are more threads than
-        folds, many classes can use them better.
+    keys : what tells these rows apart, in whatever order they come.
+    at_once : folds to train at the same time, each in a thread; one where there are as many classes
+        as threads.
     """
 
     def __init__(
@@ -117,13 +122,18 @@ class Trial:
         self._labeled = np.flatnonzero(sample.codes >= 0)
         self.codes = sample.codes[self._labeled].astype(np.int64)
         threads = _config.local_threads()
-        self.at_once = 1 if len(rows.positives) >= threads > N_FOLDS else threads
+        self.at_once = 1 if len(rows.positives) >= threads else threads
         X = sample.matrix()
         exact = None if rows.exact_rows is None else take_rows(rows.exact_rows, sample.numbers)
         everything = np.arange(len(sample.codes))
         self._all = _place(X, exact, sample, everything, rows.classes)
         self._few = _place(X, exact, sample, self._labeled, rows.classes)
         self._X = X if exact is None else exact
+        self.keys = content_keys(
+            self._X[self._labeled],
+            rows.engine.layout.order if exact is None else None,
+            sample.weights[self._labeled],
+        )
 
     def __enter__(self) -> "Trial":
         return self
@@ -205,7 +215,9 @@ def _place(
     """Place some rows of a sample in this process."""
     codes, weights = sample.codes[chosen], sample.weights[chosen]
     block = make_block(X[chosen], codes, None if (weights == 1.0).all() else weights)
-    engine = LocalSource([block], Columns(None, None), own=True).place(np.arange(len(classes)))
+    source = LocalSource([block], Columns(None, None), own=True)
+    # many classes have a thread each: a shard less is a vector less in every round
+    engine = source.place(np.arange(len(classes)), whole=len(classes) > 2)
     rows = None if exact is None else exact[chosen]
     n_features = X.shape[1] if exact is None else exact.shape[1]
     return PlacedRows(engine, classes, n_features, None, None, (len(chosen),), rows)

@@ -18,7 +18,6 @@ import dask
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
 
 from dask_s3vm import _config
 from dask_s3vm.engine.blocks import Block, frozen
@@ -27,9 +26,7 @@ from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.features.landmarks import narrow_rows, one_column_block, sample
 from dask_s3vm.kernels.rows import CSR
 from dask_s3vm.numerics.linalg import one_blas_thread
-
-#: Names of kernels.
-KERNELS = tuple(sorted(KERNEL_PARAMS))
+from dask_s3vm.parameters.shared import KERNELS
 
 #: sigma="scale" is this part of the range diagonal s: scikit-learn's gamma="scale" for columns that
 #: are uniform on their ranges (1 / gamma = d var = s^2 / 12, so sigma = s / sqrt(24)).
@@ -303,6 +300,8 @@ def resolved_params(
     """Return the parameters for `pairwise_kernels`; sigma must be a number where it is used."""
     if callable(kernel):
         return dict(kernel_params or {})
+    from sklearn.metrics.pairwise import KERNEL_PARAMS  # no linear model needs it
+
     if kernel == "rbf" and gamma is None:
         gamma = 1.0 / (2.0 * float(sigma) ** 2)
     if gamma is None:
@@ -318,6 +317,8 @@ def kernel_values(
     X: Any, Y: Any, kernel: str | Callable[..., float], params: dict[str, Any]
 ) -> np.ndarray:
     """Return the kernel between rows of X and rows of Y, dense."""
+    from sklearn.metrics.pairwise import pairwise_kernels
+
     values = pairwise_kernels(X, Y, metric=kernel, **params)
     return values.toarray() if sp.issparse(values) else np.asarray(values, dtype=np.float64)
 

@@ -51,7 +51,8 @@ def plain_from_map(kernel_map: "KernelMap") -> dict[str, Any]:
 
 def map_from_plain(plain: Any) -> "KernelMap":
     """Return the map of a dict; the file that it is from is not trusted."""
-    from dask_s3vm.features.kernel_map import KERNELS, KernelMap
+    from dask_s3vm.features.kernel_map import KernelMap
+    from dask_s3vm.parameters.shared import KERNELS
 
     if not isinstance(plain, Mapping) or set(plain) != _MAP_FIELDS:
         raise ValueError("kernel_map_ is not a kernel map")

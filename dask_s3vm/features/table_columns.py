@@ -17,19 +17,28 @@ import pyarrow.compute as pc
 from dask_s3vm.exceptions import warn
 
 __all__ = [
-    "CellError", "UnknownCategoryWarning", "as_table", "codes_of", "has_decimal_comma", "is_number",
-    "kind_of", "numbers_of", "refuse_bytes", "texts_of", "warn_of_unknown", "whole", "words_of",
+    "CellError", "UnknownCategoryWarning", "as_table", "codes_of", "has_decimal_comma", "has_marks",
+    "is_number", "kind_of", "numbers_of", "refuse_bytes", "texts_of", "warn_of_unknown", "whole",
+    "words_of",
 ]  # fmt: skip
 
 #: Spellings of the two booleans, of which the first that a column's categories hold is used.
 _BOOLEANS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"), ("0", "1"))
-_REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
+_REFUSED = (
+    pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError,
+    UnicodeEncodeError,
+)  # fmt: skip
 _SHOWN = 40
+_MARKED = re.compile(r"[+-]?[$€£¥]? ?(\d{1,3}(,\d{3})+|\d+)(\.\d+)? ?[%$€£¥]?")
 _COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?|[+-]?\d{1,3}(?:[.' ]\d{3})+,\d+")
 
 
 class UnknownCategoryWarning(UserWarning):
     """A table has categories that the encoder was not fitted on."""
+
+
+#: What columns may hold, in words.
+_WANTED = "wanted numbers, words, booleans or dates"
 
 
 class CellError(ValueError):
@@ -98,7 +107,8 @@ def as_table(X: Any, names: Sequence[str] | None = None) -> pa.Table:
             found = pa.table(X)
         else:
             found = pa.table(
-                [_array(column) for _, column in columns], names=[name for name, _ in columns]
+                [_array(column, name) for name, column in columns],
+                names=[name for name, _ in columns],
             )
     if len(set(found.column_names)) < found.num_columns:
         twice = sorted({name for name in found.column_names if found.column_names.count(name) > 1})
@@ -147,7 +157,7 @@ def _same_lengths(columns: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return columns
 
 
-def _array(column: Any) -> Any:
+def _array(column: Any, name: str) -> Any:
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return column
     if isinstance(column, np.ndarray) and not column.dtype.isnative:
@@ -159,7 +169,20 @@ def _array(column: Any) -> Any:
     try:
         return pa.array(held, from_pandas=True)
     except _REFUSED:
+        for row, value in enumerate(held):
+            if isinstance(value, (complex, np.complexfloating)) or _is_nameless(value):
+                reason = f"is of type {type(value).__name__}, {_WANTED}"
+                raise CellError(row, name, reason) from None
+            if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+                reason = f"holds {value[:_SHOWN]!r}, wanted text in Unicode"
+                raise CellError(row, name, reason) from None
         return pa.array([_word(value) for value in held], pa.string())
+
+
+def _is_nameless(value: Any) -> bool:
+    """Whether the word for an object would be its address, another one in every process."""
+    kind = type(value)
+    return kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
 
 
 def _word(value: Any) -> str | None:
@@ -221,7 +244,7 @@ def kind_of(type: pa.DataType) -> str | None:
     plain = type.value_type if types.is_dictionary(type) else type
     if types.is_boolean(plain) or _is_text(plain) or (plain != type and kind_of(plain)):
         return "category"
-    raise ValueError(f"is of type {type}, wanted numbers, words, booleans or dates")
+    raise ValueError(f"is of type {type}, {_WANTED}")
 
 
 def numbers_of(
@@ -366,3 +389,8 @@ def is_number(word: str) -> bool:
 def has_decimal_comma(word: str) -> bool:
     """Tell whether a word is a number with a comma before its decimals, such as 1.000,5."""
     return _COMMA.fullmatch(word) is not None
+
+
+def has_marks(word: str) -> bool:
+    """Tell whether a word is a number with marks that are not read, such as 1,234.50 or 5 %."""
+    return _MARKED.fullmatch(word) is not None and not is_number(word)

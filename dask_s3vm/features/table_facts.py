@@ -16,6 +16,7 @@ from dask_s3vm.features.table_columns import (
     CellError,
     codes_of,
     has_decimal_comma,
+    has_marks,
     is_number,
     kind_of,
     numbers_of,
@@ -301,6 +302,14 @@ def _refuse_mixed(name: str, words: Sequence[str]) -> None:
             f"holds {min(commas)!r}, a number with a decimal comma; wanted a point: decimal=',' "
             "reads such numbers of csv files, without marks of thousands; or name the column in "
             "categorical= or text=",
+        )
+    marked = [word for word in others if has_marks(word)]
+    if len(marked) >= _ENOUGH_WORDS and len(others) - len(marked) <= few:
+        raise MixedColumnError(
+            name,
+            tuple(marked),
+            f"holds {min(marked)!r}, a number with marks; wanted digits and a point alone: take "
+            "the marks away, or name the column in categorical= or text=",
         )
     kind = "numbers"
     if others and len(others) == len(words):

@@ -81,8 +81,15 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             reach = np.maximum(np.abs(self.data_min_), np.abs(self.data_max_))
         else:
             self.offset_ = self.data_min_
-            reach = self.data_max_ - self.data_min_
-        self.scale_ = 1.0 / np.where(reach > 0, reach, 1.0)
+            with np.errstate(over="ignore"):
+                reach = self.data_max_ - self.data_min_
+        if not np.isfinite(reach).all():
+            raise ValueError(
+                f"X has a column, {int(np.argmax(np.isinf(reach)))}, whose range is beyond the "
+                "largest number; wanted smaller values"
+            )
+        # a range whose inverse is beyond the largest number is that of a constant column
+        self.scale_ = 1.0 / np.where(reach < np.finfo(np.float64).tiny, 1.0, reach)
         return self
 
     def transform(self, X: Any) -> Any:

@@ -19,6 +19,7 @@ from dask_s3vm.io.blocks import MOST_FEATURES, Head, Piece, Source, check_option
 from dask_s3vm.io.errors import DataFileError, told
 from dask_s3vm.io.formats import FORMATS
 from dask_s3vm.io.sources import BROKEN_TEXT, DataFile, UrlPath, find_files
+from dask_s3vm.io.store import filesystem
 
 __all__ = ["read_labels", "read_npy", "read_npz"]
 
@@ -237,8 +238,10 @@ def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
     ``.gz``, ``.bz2`` or ``.xz``). If the first line of a text is a number, all lines must be;
     ValueError has the number of a line that is not, or is empty.
     """
-    (file,) = find_files(path)
+    file, *others = find_files(path)
     name = os.fspath(path)
+    if others or file.fs.isdir(filesystem(path)[1]):
+        raise ValueError(f"{name} is not one file, wanted a file of labels")
     with told(name, (*BROKEN_TEXT, *NpySource.broken), "cannot be read as labels"):
         if name.lower().endswith(".npy"):
             labels = np.array(_load(file, 1))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dask_s3vm.interrupts import interruptible
 from dask_s3vm.io.sources import UrlPath, files_in
-from dask_s3vm.io.store import filesystem
+from dask_s3vm.io.store import exists, filesystem
 
 if TYPE_CHECKING:
     from dask_s3vm.io.writing import Progress
@@ -116,7 +116,13 @@ FORMATS: dict[str, Format] = {
             reader="dask_s3vm.io.arrays:read_npy",
             writer="dask_s3vm.io.writers:NpyFormat",
         ),
-        Format("csv", (".csv", ".csv.zst"), reader=_TABLES, compressed=True, encoded=True),
+        Format(
+            "csv",
+            (".csv", ".csv.zst", ".tsv", ".tsv.zst"),
+            reader=_TABLES,
+            compressed=True,
+            encoded=True,
+        ),
         Format("table", reader=_TABLES, encoded=True),  # plain columns of Parquet and Arrow files
         Format("kdd99", reader="dask_s3vm.datasets:read_kdd99", encoded=True),
         Format("rcv1", reader="dask_s3vm.datasets:read_rcv1"),
@@ -148,6 +154,9 @@ def reading_format(urlpath: UrlPath, format: str | None = None) -> Format:
     The schema of Parquet and Arrow files tells whether they hold rows, in columns of lists, or a
     table with plain columns.
     """
+    for path in _paths(urlpath) if format is None else ():
+        if not (_by_name(path.rstrip("/")) or {*"*?["} & {*path} or exists(path)):
+            raise FileNotFoundError(f"there is no file {path!r}")
     form = format_of(urlpath, format)
     if form.name in ("arrow", "parquet"):
         from dask_s3vm.io.table_open import has_plain_columns

@@ -1,280 +1,214 @@
-"""The parser of svmlight text: compiled for lines in order, strict and slow for all others.
+"""svmlight text to arrays: a compiled reader of lines, and a strict one that says what is wrong.
 
-The compiled one runs without the GIL. Short numbers take one operation on float64, which rounds
-once (Clinger's fast path). Longer ones are left open for the caller, who has Arrow round them.
+The compiled reader runs without the GIL. It cuts lines into column numbers and words; Arrow makes
+numbers of the words, each the nearest float64, as ``float()`` does. A line that either does not
+take goes to `parse_line`, which knows every rule of the format, and says which one it breaks.
 """
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from dask_s3vm.io.errors import shorten
 from dask_s3vm.numerics.compiler import kernel
 
-__all__ = ["LARGEST_COLUMN", "MOST_OPEN", "largest_power", "parse_line", "read_lines"]
+__all__ = ["LARGEST_COLUMN", "BadLineError", "Lines", "parse_line", "read_lines"]
 
 #: So that column numbers fit an unsigned 32-bit word, with one to spare.
 LARGEST_COLUMN = 2**32 - 2
 
-# So many decimal digits always fit an unsigned 64-bit word.
-_MOST_DIGITS = 19
-
-#: Positions in the array of counts: rows, entries, smallest and largest column number, whether all
-#: labels are whole numbers, numbers left open.
-ROWS, ENTRIES, LOW, HIGH, INTEGRAL, OPEN = range(6)
-NO_COLUMN = 2**62
-
-#: Most numbers that are left open at a time.
-MOST_OPEN = 1 << 15
-
-_TEN = np.uint64(10)
-_POWERS = _TEN ** np.arange(16, dtype=np.uint64)
+#: What a letter is: one of a word, a blank, or the end of what a line says.
+_IN_WORD, _BLANK, _LINE_OVER = range(3)
+_KINDS = np.zeros(256, np.uint8)
+_KINDS[[*b" \t\v\f\r"]] = _BLANK
+_KINDS[[*b"\n#"]] = _LINE_OVER
+_ONE = np.uint64(1)
 _QUERY = np.frombuffer(b"qid:", dtype=np.uint8)
 
-# These powers of ten, and whole numbers up to this one, are float64 numbers themselves.
-_EXACT_POWER = 22
-_EXACT_WHOLE = np.uint64(2**53)
-_EXACT = np.array([float(10**power) for power in range(_EXACT_POWER + 1)])
+
+class BadLineError(ValueError):
+    """A line breaks a rule of the format; why, and where it starts in the text."""
+
+    def __init__(self, reason: str, start: int) -> None:
+        super().__init__(reason)
+        self.start = start
 
 
-def largest_power(dtype: np.dtype) -> int:
-    """Return p so that 10**p is a finite value: only numbers beyond it need a closer look."""
-    return int(np.finfo(dtype).maxexp * np.log10(2.0))
+class Lines(NamedTuple):
+    """What the lines with data hold, as a CSR matrix; column numbers are those of the text."""
+
+    labels: np.ndarray
+    offsets: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
 
 
-_LABEL_POWER = largest_power(np.dtype(np.float64))
+def read_lines(text: bytes, first_column: int, dtype: np.dtype, labeled: bool = True) -> Lines:
+    """Read whole lines; BadLineError is of the first that breaks a rule.
+
+    `first_column` is the smallest column number allowed, `dtype` the type that values must fit.
+    Lines that are not `labeled`, as in files of SVMlin, are rows with the label 0, also if empty.
+    """
+    most_rows, most_pairs = text.count(b"\n") + 1, len(text) // 3 + 1
+    starts, offsets = np.empty(most_rows, np.int64), np.zeros(most_rows + 1, np.int64)
+    columns = np.empty(most_pairs, np.uint32)
+    edges = np.zeros(most_rows + most_pairs + 1, np.int64)
+    letters = np.empty(len(text) + most_rows, np.uint8)
+    n_rows, bad = _split_lines(
+        np.frombuffer(text, np.uint8), first_column, labeled,
+        starts, offsets, columns, edges, letters,
+    )  # fmt: skip
+    offsets = offsets[: n_rows + 1]
+    labels_at = offsets[:-1] + np.arange(n_rows)  # the words of a row: its label, its values
+    n_words, buffers = n_rows + int(offsets[-1]), (pa.py_buffer(edges), pa.py_buffer(letters))
+    numbers = _numbers(pa.Array.from_buffers(pa.large_string(), n_words, [None, *buffers]))
+    fits = np.abs(numbers) <= np.finfo(dtype).max
+    own = labels_at[labels_at < len(numbers)]
+    fits[own] = np.isfinite(numbers[own])
+    good = len(fits) if fits.all() else int(fits.argmin())
+    if good < n_words:
+        bad = starts[np.searchsorted(labels_at, good, "right") - 1]
+    if bad < len(text):
+        raise _explained(text, int(bad), first_column, dtype, labeled)
+    values = np.delete(numbers, labels_at).astype(dtype, copy=False)
+    return Lines(numbers[labels_at], offsets, columns[: len(values)], values)
+
+
+def _numbers(words: pa.Array) -> np.ndarray:
+    """Return the numbers that words are, up to the first word that is none."""
+    try:  # not by `to_numpy`, which would import pandas
+        return np.frombuffer(words.cast(pa.float64()).buffers()[1], np.float64, len(words))
+    except pa.ArrowInvalid:
+        if len(words) == 1:
+            return np.empty(0)
+    half = len(words) // 2
+    found = _numbers(words[:half])
+    return found if len(found) < half else np.append(found, _numbers(words[half:]))
 
 
 @kernel
-def read_lines(
+def _split_lines(
     text: Any,
-    pos: int,
     first_column: int,
-    end_column: int,
-    limit: int,
-    keep: bool,
-    counts: Any,
-    pending: Any,
-    labels: Any,
-    indptr: Any,
-    indices: Any,
-    data: Any,
-) -> int:
-    """Read lines from `pos` on; return the start of the first line not understood, or the end.
+    labeled: bool,
+    starts: Any,
+    offsets: Any,
+    columns: Any,
+    edges: Any,
+    letters: Any,
+) -> tuple[Any, Any]:
+    """Find the rows of a text: where their lines start, their column numbers, and their words.
 
-    With `keep` they are written into the arrays; lines that do not fit these count as not
-    understood. So does a line whose numbers do not fit `pending`, the list of ``counts[OPEN]``
-    numbers left open: start, stop, and slot (-1 - row for a label).
+    A word ends in `letters` at its entry of `edges`, where the next one starts. Returns the number
+    of rows, and where the first line starts that is no row; the end of the text if all are.
+
+    Places are unsigned: signed ones might count from the end, and numba would look at each.
     """
-    counts[OPEN] = 0
-    while pos < text.size:
-        line = pos
+    pos = n_rows = n_pairs = end = np.uint64(0)
+    while pos < np.uint64(text.size):
+        line, last = pos, end
         pos = _skip_blanks(text, pos)
-        if _is_line_over(text, pos):
-            pos = _skip_line(text, pos)
-            continue
-        row, slot, left = counts[ROWS], counts[ENTRIES], counts[OPEN]
-        first_slot, whole, start = slot, counts[INTEGRAL], pos
-        pos, negative, mantissa, digits, scale = read_number(text, pos)
-        if pos < 0 or not _is_word_over(text, pos) or digits + scale > _LABEL_POWER:
-            return line
-        if keep:
-            if row == labels.size:
-                return line
-            sure, number = _to_number(negative, mantissa, digits, scale)
-            labels[row] = number
-            if not sure:
-                if left == len(pending):
-                    return line
-                pending[left] = start, pos, -1 - row
-                left += 1
-        elif whole:
-            # With 15 digits at most, a float64 is whole exactly if its decimal number is.
-            if digits > 15 or scale < -15 or scale > 0:
-                return line
-            whole = np.int64(mantissa % _POWERS[-scale] == 0)
-        low, previous = NO_COLUMN, first_column - 1
+        if labeled:
+            if _is_line_over(text, pos):
+                pos = _skip_line(text, pos)
+                continue
+            pos, last = _copy_word(text, pos, letters, last)
+        else:
+            letters[last] = 48  # zero
+            last += _ONE
         pos = _skip_query(text, _skip_blanks(text, pos))
+        entry, previous = n_pairs, np.int64(first_column - 1)
+        edges[n_rows + entry + _ONE] = last
         while not _is_line_over(text, pos):
             pos, column = _read_column(text, pos)
-            if pos < 0 or column <= previous or column >= end_column:
-                return line
-            start = pos
-            pos, negative, mantissa, digits, scale = read_number(text, pos)
-            if pos < 0 or not _is_word_over(text, pos) or digits + scale > limit:
-                return line
-            if keep:
-                if slot == data.size:
-                    return line
-                sure, number = _to_number(negative, mantissa, digits, scale)
-                indices[slot] = column - first_column
-                data[slot] = number
-                if not sure:
-                    if left == len(pending):
-                        return line
-                    pending[left] = start, pos, slot
-                    left += 1
-            elif slot == first_slot:
-                low = column
-            slot += 1
+            if column <= previous or column > LARGEST_COLUMN:
+                return n_rows, line
+            pos, last = _copy_word(text, pos, letters, last)
+            columns[entry] = column
+            entry += _ONE
+            edges[n_rows + entry + _ONE] = last
             previous = column
             pos = _skip_blanks(text, pos)
-        # Only now is the line known to be good: a line handed back must not count twice.
-        if keep:
-            indptr[row + 1] = slot
-        elif slot > first_slot:
-            counts[LOW] = min(counts[LOW], low)
-            counts[HIGH] = max(counts[HIGH], previous)
-        counts[ROWS], counts[ENTRIES], counts[OPEN] = row + 1, slot, left
-        counts[INTEGRAL] = whole
+        # only now is the line known to be a row
+        starts[n_rows] = line
+        n_rows, n_pairs, end = n_rows + _ONE, entry, last
+        offsets[n_rows] = n_pairs
         pos = _skip_line(text, pos)
-    return pos
+    return n_rows, pos
 
 
 @kernel
-def _to_number(negative: bool, mantissa: Any, digits: int, scale: int) -> tuple[bool, float]:
-    """Return whether a number is settled, and ``mantissa * 10**scale``, rounded once."""
-    if digits > _MOST_DIGITS or mantissa > _EXACT_WHOLE or abs(scale) > _EXACT_POWER:
-        return False, 0.0
-    # Both are float64 numbers, so only the one operation rounds.
-    number = np.float64(mantissa)
-    number = number / _EXACT[-scale] if scale < 0 else number * _EXACT[scale]
-    return True, -number if negative else number
+def _copy_word(text: Any, pos: Any, letters: Any, last: Any) -> tuple[Any, Any]:
+    """Append a word to others; returns where it ends here and there."""
+    behind = pos + _ONE
+    if behind < np.uint64(text.size) and text[pos] == 43:  # not all versions of Arrow take a plus
+        pos += np.uint64(48 <= text[behind] <= 57 or text[behind] == 46)  # a digit, a point
+    while pos < np.uint64(text.size) and _KINDS[text[pos]] == _IN_WORD:
+        letters[last] = text[pos]
+        pos += _ONE
+        last += _ONE
+    return pos, last
 
 
 @kernel
-def _skip_blanks(text: Any, pos: int) -> int:
+def _skip_blanks(text: Any, pos: Any) -> Any:
     """Return where the next word, comment or line end stands."""
-    while pos < text.size and (text[pos] == 32 or text[pos] == 9 or 11 <= text[pos] <= 13):
-        pos += 1
+    while pos < np.uint64(text.size) and _KINDS[text[pos]] == _BLANK:
+        pos += _ONE
     return pos
 
 
 @kernel
-def _skip_line(text: Any, pos: int) -> int:
+def _skip_line(text: Any, pos: Any) -> Any:
     """Return where the next line starts."""
-    while pos < text.size and text[pos] != 10:
-        pos += 1
-    return min(pos + 1, text.size)
+    while pos < np.uint64(text.size) and text[pos] != 10:
+        pos += _ONE
+    return min(pos + _ONE, np.uint64(text.size))
 
 
 @kernel
-def _is_line_over(text: Any, pos: int) -> bool:
+def _is_line_over(text: Any, pos: Any) -> bool:
     """Tell whether no further word stands in the line: its end is here, or a comment."""
-    return pos >= text.size or text[pos] == 10 or text[pos] == 35  # line feed, hash
+    return pos >= np.uint64(text.size) or _KINDS[text[pos]] == _LINE_OVER
 
 
 @kernel
-def _is_word_over(text: Any, pos: int) -> bool:
-    """Tell whether a word that reaches up to `pos` ends there."""
-    return _is_line_over(text, pos) or text[pos] == 32 or text[pos] == 9 or 11 <= text[pos] <= 13
-
-
-@kernel
-def _skip_query(text: Any, pos: int) -> int:
+def _skip_query(text: Any, pos: Any) -> Any:
     """Return where the pairs start, behind ``qid:`` and its number if these stand at `pos`.
 
-    Anything else that starts like it is left standing: it is no pair, so its line is not
-    understood.
+    Anything else that starts like it is left standing: it is no pair.
     """
     word = pos
     for letter in _QUERY:
-        if pos == text.size or text[pos] != letter:
+        if pos == np.uint64(text.size) or text[pos] != letter:
             return word
-        pos += 1
-    if pos < text.size and (text[pos] == 43 or text[pos] == 45):  # plus, minus
-        pos += 1
+        pos += _ONE
+    if pos < np.uint64(text.size) and (text[pos] == 43 or text[pos] == 45):  # plus, minus
+        pos += _ONE
     start = pos
-    while pos < text.size and _is_digit(text, pos):
-        pos += 1
-    if pos == start or not _is_word_over(text, pos):
+    while pos < np.uint64(text.size) and 48 <= text[pos] <= 57:
+        pos += _ONE
+    if pos == start or (pos < np.uint64(text.size) and _KINDS[text[pos]] == _IN_WORD):
         return word
     return _skip_blanks(text, pos)
 
 
 @kernel
-def _read_column(text: Any, pos: int) -> tuple[int, int]:
-    """Return where the value of a pair starts (-1 if no pair is here), and its column number.
-
-    No more than eleven digits are read: enough to see that a number is too large.
-    """
-    start, column = pos, 0
-    while pos < text.size and _is_digit(text, pos) and pos - start < 11:
-        column = column * 10 + _digit(text, pos)
-        pos += 1
-    if pos == start or pos == text.size or text[pos] != 58:  # a colon
-        return -1, column
-    return pos + 1, column
-
-
-@kernel
-def read_number(text: Any, pos: int) -> tuple[int, bool, Any, int, int]:
-    """Read a plain decimal number, which is ``mantissa * 10**scale``.
-
-    Returns where it ends (-1 if there is none, or one with a very long exponent), whether there is
-    a minus sign, the mantissa (of more than `_MOST_DIGITS` digits only the first ones), the number
-    of digits without leading zeros, and the power of ten that belongs to all of the digits.
-    """
-    negative = pos < text.size and text[pos] == 45
-    if negative or (pos < text.size and text[pos] == 43):
-        pos += 1
+def _read_column(text: Any, pos: Any) -> tuple[Any, Any]:
+    """Return where the value of a pair starts, and its column number; -1 if no pair is here."""
     start = pos
-    pos, mantissa, digits = _read_digits(text, pos, np.uint64(0), 0)
-    seen, scale = pos - start, 0
-    if pos < text.size and text[pos] == 46:
-        start = pos + 1
-        pos, mantissa, digits = _read_digits(text, start, mantissa, digits)
-        seen += pos - start
-        scale = start - pos
-    if seen == 0:
-        return -1, negative, mantissa, digits, scale
-    if pos < text.size and (text[pos] | 32) == 101:  # e, E
-        pos, exponent = _read_exponent(text, pos + 1)
-        scale += exponent
-    return pos, negative, mantissa, digits, scale
-
-
-@kernel
-def _read_digits(text: Any, pos: int, mantissa: Any, digits: int) -> tuple[int, Any, int]:
-    """Append digits to a mantissa; return their end, and the new mantissa and its digits."""
-    if digits == 0:
-        while pos < text.size and text[pos] == 48:
-            pos += 1
-    while pos < text.size and _is_digit(text, pos):
-        if digits < _MOST_DIGITS:  # more would overflow
-            mantissa = mantissa * _TEN + np.uint64(_digit(text, pos))
-        digits += 1
-        pos += 1
-    return pos, mantissa, digits
-
-
-@kernel
-def _read_exponent(text: Any, pos: int) -> tuple[int, int]:
-    """Return the end of the exponent (-1 if there is none, or a very long one), and itself."""
-    negative = pos < text.size and text[pos] == 45
-    if negative or (pos < text.size and text[pos] == 43):
-        pos += 1
-    start, exponent = pos, 0
-    while pos < text.size and _is_digit(text, pos):
-        if pos - start == 6:
-            return -1, 0
-        exponent = exponent * 10 + _digit(text, pos)
-        pos += 1
-    if pos == start:
-        return -1, 0
-    return pos, -exponent if negative else exponent
-
-
-@kernel
-def _is_digit(text: Any, pos: int) -> bool:
-    return 48 <= text[pos] <= 57
-
-
-@kernel
-def _digit(text: Any, pos: int) -> Any:
-    # A signed word: numba would turn a mix of signed and unsigned ones into a float.
-    return np.int64(text[pos]) - 48
+    while pos < np.uint64(text.size) and text[pos] == 48:
+        pos += _ONE
+    stop = min(pos + np.uint64(11), np.uint64(text.size))  # more digits are too many
+    column = np.int64(0)
+    while pos < stop and 48 <= text[pos] <= 57:
+        column = column * 10 + np.int64(text[pos]) - 48
+        pos += _ONE
+    if pos == start or pos == np.uint64(text.size) or text[pos] != 58:  # a colon
+        return pos, -1
+    return pos + _ONE, column
 
 
 # The strict reader --------------------------------------------------------------------------------
@@ -283,6 +217,18 @@ _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _COLUMN = re.compile(rb"\d+")
 _QUERY_WORD = re.compile(rb"qid:[+-]?\d+")
+
+
+def _explained(
+    text: bytes, start: int, first_column: int, dtype: np.dtype, labeled: bool
+) -> BadLineError:
+    """Return the error of the line that starts there."""
+    line = text[start : text.find(b"\n", start) + 1 or len(text)]
+    try:
+        parse_line(line if labeled else b"0 " + line, first_column, dtype)
+    except ValueError as error:
+        return BadLineError(str(error), start)
+    raise AssertionError(f"the line {line!r} is in order")
 
 
 def parse_line(
@@ -295,7 +241,7 @@ def parse_line(
     words = line.split(b"#", 1)[0].split()
     if not words:
         return None
-    label = _number("label", words[0], np.dtype(np.float64))
+    label = _number("the label", words[0], np.dtype(np.float64))
     pairs = words[1:]
     if pairs and _QUERY_WORD.fullmatch(pairs[0]):
         pairs = pairs[1:]

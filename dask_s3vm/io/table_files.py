@@ -30,7 +30,7 @@ from dask_s3vm.io.sources import (
 )  # fmt: skip
 
 __all__ = ["WORDS", "BatchFile", "CsvFile", "Partition", "Span", "TableFile", "Wanted",
-           "refuse_twins", "told_table"]  # fmt: skip
+           "refuse_twins", "told_table", "wrong_quote"]  # fmt: skip
 
 #: From where to where: bytes of a csv file, row groups or record batches of others.
 Span = tuple[int, int]
@@ -240,7 +240,7 @@ class CsvFile(_File):
 
     def _parse(self, span: Span, text: bytes, wanted: Wanted) -> pa.Table:
         """Return columns of whole rows; raise TableError with the line of what is wrong."""
-        if wrong := _wrong_quote(text, self.delimiter):
+        if wrong := wrong_quote(text, self.delimiter):
             raise self._error_at(span[0] + wrong[0], wrong[1])
         own = wanted._replace(columns=[name for name in wanted.columns if name in self.fields])
         try:
@@ -327,11 +327,9 @@ def _check_cells(column: pa.Array, name: str, type: pa.DataType | None, file: Cs
     refuse_bytes(words, name)
     if type == pa.float64():
         numbers_of(words, name, file.null_values, decimal=file.decimal)
-    elif type is not None and pa.types.is_timestamp(type):
-        numbers_of(words, name, file.null_values, "date")
 
 
-def _wrong_quote(text: bytes, delimiter: str) -> tuple[int, str] | None:
+def wrong_quote(text: bytes, delimiter: str) -> tuple[int, str] | None:
     """Find a quote in a wrong place: with it, nobody can tell where rows end."""
     if b'"' not in text:
         return None

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
 
@@ -12,7 +13,14 @@ from dask_s3vm.features.table_encoder import TableEncoder
 from dask_s3vm.io.batches import BROKEN, read_footer
 from dask_s3vm.io.errors import TableError, told
 from dask_s3vm.io.formats import FORMATS
-from dask_s3vm.io.sources import LONGEST_ROW, DataFile, UrlPath, find_files, first_end
+from dask_s3vm.io.sources import (
+    LONGEST_ROW,
+    DataFile,
+    UrlPath,
+    find_files,
+    first_end,
+    row_ends,
+)  # fmt: skip
 from dask_s3vm.io.table_files import (
     BatchFile,
     CsvFile,
@@ -20,6 +28,7 @@ from dask_s3vm.io.table_files import (
     TableFile,
     refuse_twins,
     told_table,
+    wrong_quote,
 )  # fmt: skip
 
 __all__ = ["has_plain_columns", "open_tables", "refuse_absent"]
@@ -28,6 +37,7 @@ __all__ = ["has_plain_columns", "open_tables", "refuse_absent"]
 _KINDS = ("csv", "parquet", "arrow")
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"  # in the name of a folder: a missing value
 _MARK = b"\xef\xbb\xbf"  # some editors start a file with it
+_ROWS = 20  # that the delimiter is found from
 _INTEGER = re.compile(rf"-?\d+|{_NOTHING}")
 
 
@@ -63,15 +73,17 @@ def open_tables(
     reading: dict[str, Any] = {"format": "table"}
     if kind == "csv":
         good = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()
-        if not good or delimiter in '"\r\n ':
-            raise ValueError(f"delimiter is {delimiter!r}, wanted one character, no quote or blank")
-        if decimal not in ("auto", ".", ",") or decimal == delimiter != ",":
+        if delimiter != "auto" and (not good or delimiter in '"\r\n '):
+            raise ValueError(
+                f"delimiter is {delimiter!r}, wanted 'auto' or one character, no quote or blank"
+            )
+        if decimal not in ("auto", ".", ",") or decimal == delimiter == ".":
             raise ValueError(f"decimal is {decimal!r}, wanted 'auto', '.' or ',', no delimiter")
         dialect = (delimiter, decimal, tuple(null_values))
         texts, label, named = _open_csv(found, header, names, dialect, encoder, label)
         reading = {
             "format": "csv",
-            "delimiter": delimiter,
+            "delimiter": texts[0].delimiter,
             "decimal": texts[0].decimal,
             "header": named,
         }
@@ -80,7 +92,7 @@ def open_tables(
         of_csv = {
             "header": header != "auto",
             "names": names is not None,
-            "delimiter": delimiter != ",",
+            "delimiter": delimiter != "auto",
             "decimal": decimal != "auto",
         }
         if wrong := [name for name, is_given in of_csv.items() if is_given]:
@@ -110,10 +122,14 @@ def _open_csv(
     files: list[CsvFile] = []
     first_named = False
     delimiter, decimal, null_values = dialect
-    before = "." if encoder is None else (encoder.reading_ or {}).get("decimal", ".")
+    reading = {} if encoder is None else encoder.reading_ or {}
+    before = reading.get("decimal", ".")
     for file, partition in found:
-        raw, start, words, mark = _read_first_row(file, delimiter)
-        before = decimal if decimal != "auto" else mark or before
+        text, start = _read_first_rows(file)
+        if delimiter == "auto":
+            delimiter = _delimiter_in(text) or reading.get("delimiter", ",")
+        raw, words = _first_row(text, delimiter, file.name)
+        before = decimal if decimal != "auto" else _decimal_in(text, delimiter) or before
         if header != "auto":
             named = bool(header)
         elif encoder is not None:
@@ -121,12 +137,12 @@ def _open_csv(
             # some of the columns are named: it is the others that are missing
             named = bool(known) and not any(is_number(word) for word in set(words) - known)
         else:
-            named = not any(
+            named = label in words or not any(
                 word == "" or is_number(word) or has_decimal_comma(word) for word in words
             )
         wanted, target = names, label
         if names is None and not named and encoder is not None:
-            wanted = (encoder.reading_ or {}).get("columns", encoder.feature_names_in_.tolist())
+            wanted = reading.get("columns", encoder.feature_names_in_.tolist())
             target = None if encoder.label_ is None else encoder.label_.name
         if wanted is None:
             fields = words if named else [str(number) for number in range(len(words))]
@@ -145,11 +161,8 @@ def _open_csv(
     return files, label, first_named
 
 
-def _read_first_row(file: DataFile, delimiter: str) -> tuple[bytes, int, list[str], str | None]:
-    """Return the first row of a csv file that is not empty, where it starts, and its fields.
-
-    The last of what is returned is the mark before decimals, if the first rows tell.
-    """
+def _read_first_rows(file: DataFile) -> tuple[bytes, int]:
+    """Return the text of a csv file from its first row on, that row at least, and its start."""
     head = b""
     with told_table(file.name), file.opened() as stream:
         while chunk := bytes(stream.read(1 << 16)):
@@ -158,17 +171,49 @@ def _read_first_row(file: DataFile, delimiter: str) -> tuple[bytes, int, list[st
             if len(head) >= LONGEST_ROW or first_end(left, False) < len(left):
                 break
     text = head.removeprefix(_MARK).lstrip(b"\r\n")
+    return text, len(head) - len(text)
+
+
+def _first_row(text: bytes, delimiter: str, name: str) -> tuple[bytes, list[str]]:
+    """Return the first row of a text, and its fields."""
     raw = text[: first_end(text, False)]
     if not raw:
-        raise TableError(file.name, "has no data rows")
+        raise TableError(name, "has no data rows")
+    if b"\n" not in text and b"\r" in text.rstrip(b"\r"):
+        raise TableError(name, "has lines that end in a return alone, wanted line feeds")
     try:
         row = io.StringIO(raw.decode("utf-8").rstrip("\r\n"), newline="")
         fields = next(csv.reader(row, delimiter=delimiter, strict=True), [])
     except UnicodeDecodeError:
-        raise TableError(file.name, "is not text in UTF-8", 1, raw) from None
+        raise TableError(name, "is not text in UTF-8", 1, raw) from None
     except csv.Error as error:
-        raise TableError(file.name, f"cannot be read as csv: {error}", 1, raw) from None
-    return raw, len(head) - len(text), fields, _decimal_in(text, delimiter)
+        raise TableError(name, f"cannot be read as csv: {error}", 1, raw) from None
+    return raw, fields
+
+
+def _delimiter_in(text: bytes) -> str | None:
+    """Return the delimiter that cuts the first rows into equally many fields, two at least.
+
+    A comma comes before others, but not one that is in numbers, as in ``1,5;2,5``. None: no
+    delimiter does.
+    """
+    ends = row_ends(text, False)[:_ROWS]
+    start = text[: int(ends[-1]) if len(ends) else None]
+    words = start.decode("utf-8", "replace")
+    found = {}
+    for delimiter in ",;\t|":
+        with suppress(csv.Error):
+            rows = list(csv.reader(io.StringIO(words, newline=""), delimiter=delimiter))
+            counts = {len(row) for row in rows if row}
+            if len(counts) == 1 and max(counts) > 1 and not wrong_quote(start, delimiter):
+                found[delimiter] = rows
+    commas = found.pop(",", None)
+    in_numbers = any(
+        has_decimal_comma(word) for own in found.values() for row in own for word in row
+    )
+    if commas and not in_numbers:
+        return ","
+    return max(found, key=lambda one: len(found[one][0]), default=None)
 
 
 def _decimal_in(text: bytes, delimiter: str) -> str | None:
@@ -254,6 +299,12 @@ def _check_columns(
     """
     refuse_absent(files[0], drop)
     if encoder is not None:
+        if target in encoder.feature_names_in_:
+            raise TableError(
+                files[0].name,
+                f"column {target!r} cannot have the labels: the encoder was fitted on it as a "
+                "feature",
+            )
         for file in files:
             refuse_absent(file, encoder.feature_names_in_)
         return

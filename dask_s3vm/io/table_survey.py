@@ -25,20 +25,22 @@ __all__ = ["Found", "Task", "locate_words", "settled", "survey"]
 #: Columns of a table that are kept once they were read, in bytes.
 KEPT = 256 << 20
 
-#: Type that a csv column of a kind is read as.
-_TYPES = {
-    "number": pa.float64(), "date": pa.timestamp("us"), "category": WORDS, "text": pa.string()
-}  # fmt: skip
+#: Type that a csv column of a kind is read as; dates have several, with a time zone or without.
+_TYPES = {"number": pa.float64(), "category": WORDS, "text": pa.string()}
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one file; `kept` holds their columns, or nothing: other processes read them again."""
+    """Rows of one file.
+
+    `kept` holds their columns or, once these were encoded, rows and labels; or nothing, as in other
+    processes, which read them again.
+    """
 
     file: TableFile
     span: Span
     rows: int
-    kept: list[pa.Table] = field(default_factory=list, compare=False, repr=False)
+    kept: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "kept": []}
@@ -86,7 +88,7 @@ class Task:
             kinds = dict(zip(self.features, encoder.kinds_, strict=True))
         else:
             kinds = {name: encoder.role_of(name) for name in self.features}
-        types = {name: _TYPES[kind] for name, kind in kinds.items() if kind != "auto"}
+        types = {name: _TYPES[kind] for name, kind in kinds.items() if kind in _TYPES}
         types |= {} if self.target is None else {self.target: WORDS}
         return Wanted(columns, types, encoder.max_categories)
 
@@ -141,16 +143,20 @@ class Task:
 
     def read(self, piece: Piece) -> tuple[Any, np.ndarray | None]:
         """Return rows and labels of a piece of a file."""
-        file = piece.file
+        kept = piece.kept[0] if piece.kept else None
+        if isinstance(kept, tuple):
+            return kept
         try:
-            kept, wanted = piece.kept, self.wanted(file)
-            table = kept[0] if kept else file.read(piece.span, wanted)
+            table = piece.file.read(piece.span, self.wanted(piece.file)) if kept is None else kept
             if table.num_rows != piece.rows:
                 raise ValueError(f"{table.num_rows} rows, expected {piece.rows}")
             rows, _ = self.encoder.encode(table.select(self.features))
-            return as_block(rows, self.block), self._labels(table)
+            found = as_block(rows, self.block), self._labels(table)
         except ValueError as error:
-            raise TableError(file.name, f"has changed since it was surveyed: {error}") from error
+            reason = f"has changed since it was surveyed: {error}"
+            raise TableError(piece.file.name, reason) from error
+        piece.kept[:] = [found] * len(piece.kept)
+        return found
 
     def _labels(self, table: pa.Table) -> np.ndarray | None:
         if self.code is None:

@@ -43,7 +43,7 @@ def read_table(
     max_categories: int = 10_000,
     header: bool | Literal["auto"] = "auto",
     names: Sequence[str] | None = None,
-    delimiter: str = ",",
+    delimiter: str = "auto",
     decimal: Literal["auto", ".", ","] = "auto",
     encoder: TableEncoder | None = None,
     known: Mapping[str, Sequence[str]] | None = None,
@@ -57,8 +57,8 @@ def read_table(
     The files are looked through once, in parallel, when this function is called: that finds the
     kinds of columns, their categories and ranges, over all files, and every mistake. The rows are
     read again when the arrays are computed. Persist `X` and `y` together, then each block is read
-    once. Without a cluster, the first 256 MiB of the columns are kept as long as the arrays are, so
-    that small tables are read once.
+    once. Without a cluster, the first 256 MiB of the columns, and then the rows made of them, are
+    kept as long as the arrays are, so that small tables are read and encoded once.
 
     Csv text is that of RFC 4180: fields in double quotes may hold delimiters, line ends and doubled
     quotes, and blanks belong to a field. Empty lines are skipped. A column is one of numbers or of
@@ -93,12 +93,13 @@ n_text_features, max_categories, dtype
     drop : sequence of str
         Columns to leave out.
     header : bool or "auto"
-        Whether the first row of each csv file has the names of the columns. "auto": if none of its
-        fields is a number or empty; with an encoder, if it names all columns.
+        Whether the first row of each csv file has the names of the columns. "auto": if one of its
+        fields is `label`, or none is a number or empty; with an encoder, if it names all columns.
     names : sequence of str, optional
         Names of the columns of csv files; by default those of the header, else "0", "1", ...
     delimiter : str
-        What is between the fields of csv files: one character.
+        What is between the fields of csv files: one character. "auto": a comma, semicolon, tab or
+        bar, whichever cuts the first rows into equally many fields.
     decimal : {"auto", ".", ","}
         What is before the decimals of numbers in csv files. "auto": a comma if `delimiter` is
         another character, and the first 64 KiB have numbers with a comma and none with a point.
@@ -201,7 +202,7 @@ def read_columns(
     *,
     format: Literal["csv", "parquet", "arrow"] | None = None,
     header: bool | Literal["auto"] = "auto",
-    delimiter: str = ",",
+    delimiter: str = "auto",
     blocksize: int | str = "16MiB",
 ) -> pa.Table:
     """Read columns of tables as they are, in the order of the rows of `read_table`.

@@ -7,7 +7,8 @@ repeated. A model that was found with a seed is thus one that the method could h
 not be the one that it finds alone.
 
 L2SVM   the solution itself: the problem is convex.
-TSVM    weights of the supervised SVM, from which the first labels come.
+TSVM    weights of the supervised SVM, from which the first labels come. Not needed where labeled
+        rows are few, see `methods.labeled_rows`: the way is then that of a solve alone.
 QN      weights of the first stage, without the unlabeled rows.
 DA      weights at the last temperature at which nearly nothing was decided. Cooling begins there,
         and goes into less detail: the descent at the end, on the objective itself, does the rest.

@@ -68,12 +68,12 @@ class CCCPTraining(Method[CCCPState, BinarySolution]):
     ) -> None:
         self._parameters = parameters
         self._start = start
-        self._scale = 2.0 * parameters.lam
+        self._scale = 2.0 * float(parameters.lam)
         self._problem = RampProblem(
             engine,
             task.positive,
             task.costs / self._scale,
-            parameters.lam_unlabeled / task.unlabeled_weight / self._scale,
+            float(parameters.lam_unlabeled) / task.unlabeled_weight / self._scale,
             -parameters.ramp,
             2.0 * task.ratio - 1.0 if parameters.fit_intercept else None,
         )

@@ -141,7 +141,7 @@ class Cooling(Method[CoolingState, Cooled]):
     def __init__(
         self, engine: Engine, task: BinaryTask, parameters: DAParameters, start: Start
     ) -> None:
-        lam_u = parameters.lam_unlabeled
+        lam_u = float(parameters.lam_unlabeled)
         self._problem = AnnealedProblem(
             engine,
             parameters.lam,
@@ -293,7 +293,7 @@ class Descent(Method[TurnState, BinarySolution]):
         )
         self._task = task
         self._by_ratio = parameters.balance == "predictions"
-        self._cost = parameters.lam_unlabeled / task.unlabeled_weight
+        self._cost = float(parameters.lam_unlabeled) / task.unlabeled_weight
         self._tol = parameters.tol
         self._w = w
         self._turns = LabelAlternation(

@@ -130,7 +130,7 @@ class Projection(Method[ProjectionState, BinarySolution]):
         self._positive, self._costs = rows.positives[number], rows.costs
         self._labeled = rows.moments[:, number]
         self._solution = supervised
-        self._lam = lam
+        self._lam = float(lam)
         metric = rows.gram + lam * np.eye(len(rows.gram))
         with one_blas_thread():
             self._factor = cho_factor(metric)

@@ -138,7 +138,7 @@ class QNTraining(Method[QNState, BinarySolution]):
         parameters, number = self._parameters, state.n_stages
         part = self._stages[number]
         is_last = number == len(self._stages) - 1
-        self._stage, self._lam_u = number, part * parameters.lam_unlabeled
+        self._stage, self._lam_u = number, part * float(parameters.lam_unlabeled)
         self._n_evaluations = state.n_evaluations
         self._memory.scale = state.memory_scale
         last, known = state.last, None

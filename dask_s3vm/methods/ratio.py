@@ -7,7 +7,8 @@
 
               p = mean_lab z + k (mean_unl g - mean_lab g),    k = cov(z, g) / var(g)
 
-          with z = 1 for rows of the class. What is wanted is the share of the unlabeled rows at
+          with z = 1 for rows of the class. Few rows are divided into folds several times, and
+          scores are means over the divisions. What is wanted is the share of the unlabeled rows at
           hand, not of the source they come from. Its error is the difference between the means of
           z - k g over labeled and over unlabeled rows, of variance var(z - k g) (1/l + 1/u), and
           this k makes it smallest; k = 0 is the share. It is right if labels were drawn at random.
@@ -34,14 +35,12 @@ from dask_s3vm.methods.calibration import fit_sigmoid
 from dask_s3vm.numerics.linalg import one_blas_thread
 from dask_s3vm.problems.fold_scores import (
     count_outputs,
-    deal_folds,
     gather_labeled,
     mean_scores,
     scores_of,
     train_folds,
 )
-
-FOLDS = 5
+from dask_s3vm.problems.folds import assign_folds
 
 #: With fewer labeled rows of a class, or outside it, scores tell nothing reliable.
 LEAST_ROWS = 3
@@ -156,21 +155,22 @@ def _from_scores(
     enough = np.minimum(counts, n - counts) >= LEAST_ROWS
     if not enough.any():
         return shares
-    folds = deal_folds(labeled.codes, FOLDS)
+    folds = assign_folds(labeled.codes, np.arange(n))
     models = train_folds(labeled, np.where(z, 1.0, -1.0), folds)
     if how == "auto":
         means, n_unlabeled = mean_scores(engine, models)
-        scores = scores_of(models.outputs)
+        scores = scores_of(models.outputs).mean(axis=0)
         found = [
             powered(z[:, c], scores[:, c], labeled.weights, float(means[c]), n_unlabeled)
             for c in range(len(positives))
         ]
     else:
+        outputs = models.outputs.mean(axis=0)
         middles, weights = count_outputs(engine, models)
         with one_blas_thread():
             found = [
                 shifted(
-                    z[:, c], models.outputs[:, c], labeled.weights, middles, weights[c],
+                    z[:, c], outputs[:, c], labeled.weights, middles, weights[c],
                     max(len(positives), 2),
                 )
                 for c in range(len(positives))

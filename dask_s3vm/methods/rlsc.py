@@ -72,7 +72,7 @@ def decompose_rows(
     origin = _mean_row(engine) if center else None
     gram, moments, total, n_rows = _gram(engine, positives, origin)
     squares = np.diagonal(gram)[:-1]
-    if not is_graded(squares, squares - np.square(gram[-1, :-1]) / total):
+    if not is_graded(squares, squares - np.square(gram[-1, :-1]) / total, beta * total):
         gram[-1, :] *= beta
         gram[:, -1] *= beta
         with one_blas_thread():

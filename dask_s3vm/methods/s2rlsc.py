@@ -117,7 +117,7 @@ class LabelSearch:
     ) -> None:
         self._rows = rows
         self._projected = projected or Projected(rows, dtype)
-        self._lam = lam
+        self._lam = float(lam)
         with one_blas_thread():
             self._factor = rows.spectrum.factor(lam)
         size = n_free * self._factor.shape[1] * np.dtype(dtype).itemsize

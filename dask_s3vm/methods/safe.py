@@ -37,18 +37,12 @@ from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import ClassTotals
 from dask_s3vm.methods.run import Method
 from dask_s3vm.methods.unseen import Mistakes
+from dask_s3vm.problems.folds import LEAST_TESTED, N_FOLDS
 from dask_s3vm.problems.sample import Sample, draw_sample
 
 #: Most labeled and most unlabeled rows that folds are made of.
 MOST_LABELED = 5_000
 MOST_UNLABELED = 10_000
-
-N_FOLDS = 5
-
-#: Folds are drawn again while the gain is open, until so many predictions of held-out rows were
-#: made, but not more often.
-LEAST_TESTED = 300
-MOST_REPEATS = 4
 
 #: Half width of the range of margins in which a row counts partly.
 WIDTH = 0.75
@@ -58,6 +52,10 @@ TINY = 1e-300
 
 #: Chance of a sign test below which folds speak clearly.
 CLEAR = 0.05
+
+#: The same for a look after a fold that is not the last: trials end there if it is clear. With the
+#: last look, at CLEAR, the chance of a wrong answer is 9 % at most.
+CLEAR_EARLY = CLEAR / N_FOLDS
 
 #: Share of the rows that may become wrong, and the chance that it is more nevertheless.
 MOST_LOSS = 0.03
@@ -81,38 +79,24 @@ def sample_for_folds(engine: Engine, totals: ClassTotals) -> Sample:
 # Folds --------------------------------------------------------------------------------------------
 
 
-def assign_folds(codes: np.ndarray) -> np.ndarray:
-    """Number the folds of labeled rows: (repeats, l), stratified, the same every time.
-
-    Few labels are divided several times: one division alone would decide by chance.
-    """
-    repeats = int(np.clip(np.ceil(LEAST_TESTED / len(codes)), 1, MOST_REPEATS))
-    found = np.empty((repeats, len(codes)), dtype=np.int8)
-    rng = np.random.default_rng(0)
-    for folds in found:
-        first = 0
-        for code in np.unique(codes):
-            own = rng.permutation(np.flatnonzero(codes == code))
-            # classes go on where the last one ended: folds differ by one row at most
-            folds[own] = (first + np.arange(len(own))) % N_FOLDS
-            first += len(own)
-    return found
-
-
 @dataclass(frozen=True)
 class Trials:
     """Margins of held-out rows.
 
     margins : (candidates, repeats, l) output of a row's own class over that of the best other one.
     n_done : folds done, of all repeats.
+    tested : mask of the rows that were held out, where a few folds were clear; else None.
     """
 
     margins: np.ndarray
     n_done: int
+    tested: np.ndarray | None = None
 
     @property
     def done(self) -> bool:
         """Whether all repeats are done, or those done leave nothing open."""
+        if self.tested is not None:
+            return True
         if self.n_done == 0 or self.n_done % N_FOLDS:
             return False
         is_open = abs(float(self.gains[1:].max()) - LEAST_GAIN) < OPEN
@@ -120,13 +104,19 @@ class Trials:
 
     @property
     def n_repeats(self) -> int:
-        """Repeats done."""
-        return self.n_done // N_FOLDS
+        """Repeats done, or ended."""
+        return self.n_done // N_FOLDS if self.tested is None else 1
+
+    @property
+    def held_out(self) -> np.ndarray:
+        """Margins of the rows held out, (candidates, repeats done, rows)."""
+        margins = self.margins[:, : self.n_repeats]
+        return margins if self.tested is None else margins[:, :, self.tested]
 
     @property
     def gains(self) -> np.ndarray:
         """Rows that each candidate gains over the first one, a mean over the repeats."""
-        margins = self.margins[:, : self.n_repeats]
+        margins = self.held_out
         half = WIDTH * np.sqrt(np.square(margins).mean(axis=2, keepdims=True))
         counts = np.clip(0.5 + 0.5 * margins / np.maximum(half, TINY), 0.0, 1.0).sum(axis=2)
         return (counts - counts[0]).mean(axis=1)
@@ -137,11 +127,13 @@ class FoldTrials(Method[Trials, Trials]):
 
     Parameters
     ----------
-    folds : folds of the labeled rows, see `assign_folds`.
+    folds : folds of the labeled rows, see `problems.folds`.
     n_candidates : number of candidates.
     margins_of : (masks of the labeled rows that are held out, one for each fold) -> for each of
         these, (candidates, held out) margins.
     at_once : folds of a turn.
+    until_clear : whether no more folds are asked once these tell which candidate is better. How
+        many are asked does not depend on `at_once`.
     """
 
     State = Trials
@@ -153,11 +145,13 @@ class FoldTrials(Method[Trials, Trials]):
         n_candidates: int,
         margins_of: Callable[[list[np.ndarray]], Sequence[np.ndarray]],
         at_once: int = 1,
+        until_clear: bool = False,
     ) -> None:
         self._folds = folds
         self._n_candidates = n_candidates
         self._margins_of = margins_of
         self._at_once = at_once
+        self._until_clear = until_clear
 
     def start(self) -> Trials:
         """No fold is done."""
@@ -172,6 +166,12 @@ class FoldTrials(Method[Trials, Trials]):
         margins = state.margins.copy()
         for out, found in zip(outs, self._margins_of(outs), strict=True):
             margins[:, repeat, out] = found
+        if self._until_clear and repeat == 0:
+            for n_done in range(first + 1, min(stop, N_FOLDS - 1) + 1):
+                early = Trials(margins, n_done, self._folds[0] < n_done)
+                others = compare([""] * self._n_candidates, early)[1:]
+                if all(_clear_part(one, CLEAR_EARLY) is not None for one in others):
+                    return early
         return Trials(margins, state.n_done + len(masks))
 
     def finish(self, state: Trials) -> Trials:
@@ -209,7 +209,7 @@ class Candidate:
 def compare(names: Sequence[str], trials: Trials) -> list[Candidate]:
     """Compare all candidates with the first one, row by row."""
     repeats = trials.n_repeats
-    right = trials.margins[:, :repeats] > 0.0
+    right = trials.held_out > 0.0
     found = []
     for name, own, gain in zip(names, right, trials.gains, strict=True):
         fixed = float(np.count_nonzero(own & ~right[0]) / repeats)
@@ -222,9 +222,9 @@ def compare(names: Sequence[str], trials: Trials) -> list[Candidate]:
 def mistakes_of(trials: Trials, codes: np.ndarray, costs: np.ndarray) -> list[Mistakes]:
     """Mistakes of each candidate on the rows held out, of two classes; means over the repeats.
 
-    codes, costs : class numbers of the labeled rows, and what a mistake costs.
+    codes, costs : class numbers of these rows, and what a mistake costs.
     """
-    wrong = (trials.margins[:, : trials.n_repeats] <= 0.0).mean(axis=1)
+    wrong = (trials.held_out <= 0.0).mean(axis=1)
     positive, negative = (float(np.add.reduce(costs[codes == code])) for code in (1, 0))
     return [
         Mistakes(float(np.add.reduce(costs * own)), positive, negative, len(codes)) for own in wrong
@@ -235,6 +235,13 @@ def _sign_test(fixed: float, broken: float) -> float:
     """P(at least `fixed` of `fixed` + `broken` fair coins show heads), for whole numbers."""
     k, n = round(fixed), round(fixed) + round(broken)
     return sum(math.comb(n, i) for i in range(k, n + 1)) / 2**n
+
+
+def _clear_part(candidate: Candidate, chance: float) -> float | None:
+    """0 where a candidate is better by a sign test at this chance, 1 where it is worse; or None."""
+    if candidate.p_value <= chance:
+        return 0.0
+    return 1.0 if _sign_test(candidate.broken, candidate.fixed) <= chance else None
 
 
 def choose(candidates: Sequence[Candidate]) -> int:
@@ -255,11 +262,9 @@ def part_of_folds(candidate: Candidate, n_labeled: int) -> float | None:
     differ in their losses do not compare. Few labels are seldom clear, and a candidate may be far
     off: there 1 also where it loses as much as `choose` would have it gain.
     """
-    if candidate.p_value <= CLEAR:
-        return 0.0
-    is_worse = _sign_test(candidate.broken, candidate.fixed) <= CLEAR
+    part = _clear_part(candidate, CLEAR)
     loses = n_labeled < LEAST_TESTED and candidate.gain <= -LEAST_GAIN
-    return 1.0 if is_worse or loses else None
+    return 1.0 if part is None and loses else part
 
 
 def change_allowed(candidate: Candidate) -> float:

@@ -2,8 +2,9 @@
 
 Both models of a blend have seen the labels, and few labels are fitted by nearly every model. Folds
 of the labeled rows tell more: the supervised SVM is trained without each of them, and makes e
-mistakes on the rows held out. Two rules use that number. Mistakes count by sample weights and by
-costs of classes.
+mistakes on the rows held out. Few rows are divided into folds several times, and e is the mean: of
+three labels of a class, one division may miss one more than another. Two rules use that number.
+Mistakes count by sample weights and by costs of classes.
 
 A method that makes more than e mistakes on labels that it *has* seen is not believed at all; see
 `methods.blend`.
@@ -17,19 +18,18 @@ a class, folds of them miss it easily: e must be more by a row and a half.
 """
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
-from dask_s3vm.engine.blocks import make_block
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.engine.shard import hold_out
-from dask_s3vm.engine.sources import Columns, LocalSource
 from dask_s3vm.methods.base import BinaryTask
 from dask_s3vm.methods.l2svm import train_beside
-from dask_s3vm.problems.fold_scores import deal_folds, gather_labeled, used_columns
+from dask_s3vm.methods.labeled_rows import place_labeled
+from dask_s3vm.problems.fold_scores import gather_labeled
+from dask_s3vm.problems.folds import N_FOLDS, assign_folds
 from dask_s3vm.problems.hinge import outputs_at
-
-FOLDS = 5
 
 #: Relative gap of the models of the folds, and most Newton steps: only signs of outputs count.
 FOLD_TOL = 1e-3
@@ -91,16 +91,14 @@ def unseen_mistakes(
     Costs: 1 round, the labeled rows to the client; the folds are trained in this process.
     """
     labeled = gather_labeled(engine)
-    _, rows = used_columns(labeled.rows)
     weights = labeled.weights
     costs = weights * task.costs[labeled.codes]
     positive = labeled.codes == task.positive
-    folds = deal_folds(positive.astype(np.int64), FOLDS)
-    block = make_block(rows, labeled.codes, weights)
-    here = LocalSource([block], Columns(None, None), own=True).place(np.arange(len(task.costs)))
-    wrong = np.zeros(len(costs), dtype=bool)
+    divisions = assign_folds(positive, np.arange(len(positive)))
+    here = place_labeled(labeled, len(task.costs))[0].engine()
+    wrong = np.zeros(len(costs))
     try:
-        for fold in range(FOLDS):
+        for folds, fold in product(divisions, range(N_FOLDS)):
             held = np.flatnonzero(folds == fold)
             here.forget()
             here.each(hold_out, held)
@@ -111,8 +109,8 @@ def unseen_mistakes(
                 tol=FOLD_TOL, max_iter=FOLD_STEPS,
             ).w  # fmt: skip
             outputs = np.concatenate(here.each(outputs_at, w, float(fit_intercept)))
-            wrong[held] = ((outputs > 0.0) != positive)[held]
+            wrong[held] += ((outputs > 0.0) != positive)[held] / len(divisions)
     finally:
         here.close()
-    totals = [float(np.add.reduce(costs[which])) for which in (wrong, positive, ~positive)]
+    totals = [float(np.add.reduce(costs * which)) for which in (wrong, positive, ~positive)]
     return Mistakes(totals[0], totals[1], totals[2], len(costs))

@@ -3,8 +3,10 @@
 import hashlib
 import io
 import json
+import logging
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
@@ -16,13 +18,15 @@ from dask_s3vm._version import __version__
 from dask_s3vm.checkpoints.locks import LOCK_NAME, FolderLock
 from dask_s3vm.estimators._paths import Seeds
 from dask_s3vm.io import store
-from dask_s3vm.io.archive import check_archive, decode, encode, write_arrays
+from dask_s3vm.io.archive import BROKEN, decode, encode, open_arrays, write_arrays
 from dask_s3vm.model_selection._results import Score
 from dask_s3vm.model_selection._run import Piece
 from dask_s3vm.model_selection._splits import Fold, Labeled
 
 #: File of the fingerprint of a search.
 _HEAD = "search.json"
+
+logger = logging.getLogger(__name__)
 
 
 class Store:
@@ -69,7 +73,7 @@ class Store:
                 "directory, or the directory of the same search"
             )
         else:
-            _write(head, json.dumps(fingerprint()).encode())
+            _write_json(head, fingerprint())
         for name in names:
             if not (name.startswith("piece-") and name.endswith(".json")):
                 continue
@@ -113,24 +117,29 @@ class Store:
             buffer = io.BytesIO()
             write_arrays(buffer, {**marks, **_arrays_of(seeds)})
             _write(store.join_url(self._folder, f"{name}.npz"), buffer.getvalue())
-        _write(store.join_url(self._folder, f"{name}.json"), json.dumps(rows).encode())
+        _write_json(store.join_url(self._folder, f"{name}.json"), rows)
 
     def seeds(self, piece: Piece) -> Seeds | None:
-        """Return the seeds to resume a piece from; None if those saved do not match its scores."""
+        """Return the seeds to resume a piece from.
+
+        None if those saved do not match its scores, or are damaged: the piece is run again.
+        """
         name = _name(piece)
         if self._folder is None:
             return None
         url = store.join_url(self._folder, f"{name}.npz")
         if not store.exists(url):
             return None
-        with store.open_input(url) as stream:
-            check_archive(stream)
-            with np.load(stream, allow_pickle=False) as found:
+        try:
+            with open_arrays(url, {}) as found:
                 arrays = dict(found)
-        done = {int(key[4:]) for key in arrays if key.startswith("done")}
-        if done != set(self._pieces.get(name, {})):
+            done = {int(key[4:]) for key in arrays if key.startswith("done")}
+            if done != set(self._pieces.get(name, {})):
+                return None
+            return _seeds_of(arrays)
+        except BROKEN as error:
+            logger.warning("%s is damaged, and its piece is run again: %r", url, error)
             return None
-        return _seeds_of(arrays)
 
 
 def _name(piece: Piece) -> str:
@@ -190,9 +199,26 @@ def _write(url: str, content: bytes) -> None:
         stream.write(content)
 
 
+def _write_json(url: str, content: Any) -> None:
+    """Write a value with its checksum: a score that changes by itself would choose a model."""
+    text = json.dumps(content)
+    _write(url, f'{{"crc32": {zlib.crc32(text.encode())}, "content": {text}}}'.encode())
+
+
 def _read_json(url: str) -> Any:
     with store.open_input(url) as stream:
-        return json.load(stream)
+        raw = stream.read()
+    try:
+        found = json.loads(raw)
+        content = found["content"]
+        if found["crc32"] == zlib.crc32(json.dumps(content).encode()):
+            return content
+    except (ValueError, TypeError, KeyError, RecursionError):
+        pass
+    raise ValueError(
+        f"checkpoint: {url} is damaged, or of another version; remove it (its folds are run again; "
+        f"with {_HEAD}, remove the whole directory)"
+    )
 
 
 def _digest(parts: Iterable[Any]) -> str:

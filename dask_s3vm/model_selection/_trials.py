@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from dask_s3vm.estimators._rows import as_array, plain_labels
+from dask_s3vm.estimators._rows import as_array
 from dask_s3vm.estimators._safe import LEAST_GAIN, GuardedS3VM
 from dask_s3vm.estimators._trials import TRIAL_TOL
 from dask_s3vm.features.landmarks import take_rows
@@ -92,7 +92,7 @@ def with_few_unlabeled(job: Job) -> Job:
     return replace(
         job,
         X=take_rows(as_array(job.X), rows),
-        y=plain_labels(job.y)[rows],
+        y=labeled.all_labels()[rows],
         sample_weight=weight,
         labeled=replace(labeled, numbers=numbers, n_rows=len(rows)),
         folds=[

@@ -10,7 +10,7 @@ import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, TypeVar, dataclass_transform
@@ -101,11 +101,25 @@ def parametrized(cls: T) -> T:
     ordered = parameters_of(made)
     made.__init__ = _constructor(made, ordered)
     # without docstrings (python -OO) there is nothing to add to
-    made.__doc__ = None if words is None else _with_sections(made, words, ordered)
+    made.__doc__ = None if words is None else _Docstring(words)
     return made
 
 
-def parameters_of(cls: Any) -> "list[Field[Any]]":
+class _Docstring:
+    """The docstring of a class, put together when it is read: most programs never do."""
+
+    def __init__(self, words: str) -> None:
+        self._words = words
+        self._text: str | None = None
+
+    def __get__(self, instance: Any, owner: Any) -> str:
+        if self._text is None:
+            self._text = _with_sections(owner, self._words, parameters_of(owner))
+        return self._text
+
+
+@functools.cache
+def parameters_of(cls: Any) -> "tuple[Field[Any], ...]":
     """Parameters of an estimator in the order of its signature.
 
     Positional ones come first. Others go by the class that declares them first: those of the
@@ -121,7 +135,7 @@ def parameters_of(cls: Any) -> "list[Field[Any]]":
         if name in own and home[name] is base
     ]
     positional = [one for one in own.values() if not one.kw_only]
-    return positional + [one for one in by_home if one.kw_only]
+    return (*positional, *(one for one in by_home if one.kw_only))
 
 
 @functools.cache  # scikit-learn asks at every fit
@@ -161,7 +175,7 @@ def refuse_renamed(cls: Any, given: Mapping[str, Any], error: type[Exception]) -
             raise error(f"{cls.__name__} has no parameter {old!r}: it is called {new!r} now, {how}")
 
 
-def _constructor(cls: Any, ordered: "list[Field[Any]]") -> Any:
+def _constructor(cls: Any, ordered: "Sequence[Field[Any]]") -> Any:
     """The constructor that dataclass made, with its parameters in order."""
     assign = cls.__init__
 
@@ -176,7 +190,7 @@ def _constructor(cls: Any, ordered: "list[Field[Any]]") -> Any:
     return __init__
 
 
-def _with_sections(cls: Any, words: str, parameters: "list[Field[Any]]") -> str:
+def _with_sections(cls: Any, words: str, parameters: "Sequence[Field[Any]]") -> str:
     """Put the sections of parameters and attributes between what is said first and the others."""
     text = inspect.cleandoc(words)
     found = _SECTION.search(text)
@@ -190,7 +204,7 @@ def _with_sections(cls: Any, words: str, parameters: "list[Field[Any]]") -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _section(cls: Any, title: str, described: "list[Field[Any]]") -> str:
+def _section(cls: Any, title: str, described: "Sequence[Field[Any]]") -> str:
     if not described:
         return ""
     lines = [title, "-" * len(title)]

@@ -100,9 +100,9 @@ class AnnealedProblem:
         ratio: float,
         bias: bool = True,
     ) -> None:
-        self.lam = lam
+        self.lam = float(lam)  # kernels are compiled for each type that they are called with
         self._engine = engine
-        self._lam_u = lam_u
+        self._lam_u = float(lam_u)
         self._ratio = ratio
         self._tol = BALANCE * min(ratio, 1.0 - ratio)
         self._bias = 1.0 if bias else 0.0

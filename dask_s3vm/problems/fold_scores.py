@@ -9,7 +9,8 @@ K = Z Z^T + 1 for centered rows Z of mean squared length 1, and S the sample wei
 and a - G_F e are the coefficients without the fold. One eigendecomposition serves every lam, and
 every class. Where rows have fewer columns than there are rows, weights of columns take the place of
 coefficients of rows. lam is chosen by the out-of-fold residuals, and so is whether columns are
-scaled to unit variance, which tables need and text does not.
+scaled to unit variance, which tables need and text does not. Few rows are divided into folds
+several times, which the same decomposition serves.
 
 The labeled rows come together at the client: they are few where this is of use.
 """
@@ -30,6 +31,7 @@ from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import passes
 from dask_s3vm.kernels.rows import CSR, Rows
 from dask_s3vm.numerics.linalg import one_blas_thread
+from dask_s3vm.problems.folds import content_keys
 
 #: Values of lam, in units of the mean squared length of the centered rows.
 LAMS = np.logspace(-4.0, 2.0, 7)
@@ -53,7 +55,7 @@ BATCH = 4096
 
 @dataclass(frozen=True)
 class LabeledRows:
-    """Labeled rows of positive weight, in the order of the data.
+    """Labeled rows of positive weight, in an order of their own (`problems.folds`).
 
     rows : (l, d), in internal column order.
     codes : class numbers.
@@ -76,7 +78,8 @@ def gather_labeled(engine: Engine) -> LabeledRows:
     else:
         rows = rows.astype(np.float64)
     codes, weights = (np.concatenate([part[k] for part in found]) for k in (1, 2))
-    return LabeledRows(rows, codes, weights)
+    order = np.argsort(content_keys(rows, engine.layout.order, weights), kind="stable")
+    return LabeledRows(rows[order], codes[order], weights[order])
 
 
 def used_columns(rows: Any) -> tuple[np.ndarray, Any]:
@@ -103,10 +106,11 @@ def take_labeled(shard: Shard) -> tuple[Rows, np.ndarray, np.ndarray]:
 class FoldModels:
     """Models without one fold each, and what they say of the rows that they have not seen.
 
-    outputs : (l, c) out-of-fold outputs of the labeled rows, for each class.
+    outputs : (r, l, c) out-of-fold outputs of the labeled rows, for each division into folds and
+        each class.
     columns : columns of X that have weights, ascending.
-    W : (len(columns), n_folds * c) weights, classes of a fold side by side.
-    b : (n_folds * c,) biases.
+    W : (len(columns), r * n_folds * c) weights, classes of a fold side by side.
+    b : (r * n_folds * c,) biases.
     """
 
     outputs: np.ndarray
@@ -115,18 +119,11 @@ class FoldModels:
     b: np.ndarray
 
 
-def deal_folds(codes: np.ndarray, n_folds: int) -> np.ndarray:
-    """Fold of each labeled row: rows are dealt out in turn, class by class, in their order."""
-    folds = np.empty(len(codes), dtype=np.int64)
-    folds[np.argsort(codes, kind="stable")] = np.arange(len(codes)) % n_folds
-    return folds
-
-
 def train_folds(labeled: LabeledRows, targets: np.ndarray, folds: np.ndarray) -> FoldModels:
     """Train on the labeled rows without each fold.
 
     targets : (l, c), +1 and -1.
-    folds : fold of each row.
+    folds : (r, l) fold of each row, in each of r divisions.
     """
     columns, rows = used_columns(labeled.rows)
     by_columns = len(columns) < rows.shape[0]
@@ -138,7 +135,9 @@ def train_folds(labeled: LabeledRows, targets: np.ndarray, folds: np.ndarray) ->
         return best(_Centered(rows, scale), labeled.weights, targets, folds)
 
     with one_blas_thread():
-        raw, scaled = in_threads([partial(tried, False), partial(tried, True)], len(folds) >= MANY)
+        raw, scaled = in_threads(
+            [partial(tried, False), partial(tried, True)], len(targets) >= MANY
+        )
     found = scaled if scaled.error < raw.error else raw
     return FoldModels(found.outputs, columns, found.W, found.b)
 
@@ -219,19 +218,19 @@ def _best_by_rows(
     values, vectors = np.maximum(values, 0.0), root[:, None] * vectors
     inverses = 1.0 / (values + lams[:, None])
     a = vectors @ (inverses[:, :, None] * (vectors.T @ targets))
-    residuals = np.empty_like(a)
-    members = [np.flatnonzero(folds == fold) for fold in range(int(folds.max()) + 1)]
-    for own in members:
+    residuals = np.empty((len(folds), *a.shape))
+    members = list(_members(folds))
+    for number, own in members:
         part = vectors[own]
         for k, inverse in enumerate(inverses):
-            residuals[k, own] = np.linalg.solve((part * inverse) @ part.T, a[k, own])
+            residuals[number, k, own] = np.linalg.solve((part * inverse) @ part.T, a[k, own])
     error, k = _least_error(targets - residuals, targets, weights)
     models = [
-        a[k] - vectors @ (inverses[k][:, None] * (vectors[own].T @ residuals[k, own]))
-        for own in members
+        a[k] - vectors @ (inverses[k][:, None] * (vectors[own].T @ residuals[number, k, own]))
+        for number, own in members
     ]
     W, b = rows.of_kernel(np.concatenate(models, axis=1))
-    return _Found(error, targets - residuals[k], W, b)
+    return _Found(error, targets - residuals[:, k], W, b)
 
 
 def _best_by_columns(
@@ -240,20 +239,28 @@ def _best_by_columns(
     """Train with matrices of (d + 1) x (d + 1): w = (Z^T S Z + lam)^-1 Z^T S y, for each fold."""
     features, lams = rows.features(), np.array(LAMS)
     costs = (weights / weights.mean())[:, None]
-    outputs, models = np.empty((len(lams), *targets.shape)), []
-    for fold in range(int(folds.max()) + 1):
-        inside = folds != fold
+    outputs, models = np.empty((len(folds), len(lams), *targets.shape)), []
+    for number, own in _members(folds):
+        inside = np.ones(len(targets), dtype=bool)
+        inside[own] = False
         part = features[inside]
         scaled = costs[inside] * part
         values, vectors = np.linalg.eigh(scaled.T @ part)
         moments = vectors.T @ (scaled.T @ targets[inside])
         inverses = 1.0 / (np.maximum(values, 0.0) + lams[:, None])
         w = vectors @ (inverses[:, :, None] * moments)
-        outputs[:, ~inside] = features[~inside] @ w
+        outputs[number][:, own] = features[own] @ w
         models.append(w)
     error, k = _least_error(outputs, targets, weights)
     W, b = rows.of_features(np.concatenate([w[k] for w in models], axis=1))
-    return _Found(error, outputs[k], W, b)
+    return _Found(error, outputs[:, k], W, b)
+
+
+def _members(folds: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield (number of the division, rows of a fold) of all folds."""
+    for number, own in enumerate(folds):
+        for fold in range(int(own.max()) + 1):
+            yield number, np.flatnonzero(own == fold)
 
 
 def _least_error(
@@ -261,7 +268,7 @@ def _least_error(
 ) -> tuple[float, int]:
     """Least squared error and its lam; outputs beyond +-1 are no further off than these."""
     off = weights[:, None] * np.square(np.clip(outputs, -1.0, 1.0) - targets)
-    errors = np.add.reduce(off, axis=(1, 2))
+    errors = np.add.reduce(off, axis=(0, 2, 3))
     k = int(np.argmin(errors))
     return float(errors[k]), k
 
@@ -280,7 +287,7 @@ def mean_scores(engine: Engine, models: FoldModels) -> tuple[np.ndarray, float]:
     Costs: 1 round, 1 pass; (columns) x (models) numbers to each group.
     """
     sums, weight, squares = engine.sum(score_sums, models.columns, models.W, models.b)
-    n_classes = models.outputs.shape[1]
+    n_classes = models.outputs.shape[2]
     means = sums.reshape(-1, n_classes).mean(axis=0) / weight
     return means, weight**2 / squares
 
@@ -300,20 +307,27 @@ def score_sums(
 def count_outputs(engine: Engine, models: FoldModels) -> tuple[np.ndarray, np.ndarray]:
     """(middles of `BINS` bins, (c, BINS) weight of the unlabeled rows' outputs in each).
 
+    An output is the mean over one fold of each division, as that of a labeled row is.
+
     Costs: as `mean_scores`, and c `BINS` numbers from each group.
     """
-    n_classes = models.outputs.shape[1]
-    (counts,) = engine.sum(output_bins, models.columns, models.W, models.b, n_classes)
+    shape = len(models.outputs), models.outputs.shape[2]
+    (counts,) = engine.sum(output_bins, models.columns, models.W, models.b, shape)
     middles = REACH * ((2.0 * np.arange(BINS) + 1.0) / BINS - 1.0)
     return middles, counts
 
 
 def output_bins(
-    shard: Shard, columns: np.ndarray, W: np.ndarray, b: np.ndarray, n_classes: int
+    shard: Shard, columns: np.ndarray, W: np.ndarray, b: np.ndarray, shape: tuple[int, int]
 ) -> tuple[np.ndarray]:
-    """((c, BINS) weight of the outputs of unlabeled rows in each bin, all folds together,)."""
+    """((c, BINS) weight of the outputs of unlabeled rows in each bin, all folds together,).
+
+    shape : numbers of divisions and of classes.
+    """
+    repeats, n_classes = shape
     counts = np.zeros((n_classes, BINS))
-    for outputs, weights in _outputs(shard, columns, W, b):
+    for every, weights in _outputs(shard, columns, W, b):
+        outputs = every.reshape(len(every), repeats, -1).mean(axis=1)
         places = np.floor((outputs / REACH + 1.0) * (0.5 * BINS))
         places = np.clip(places, 0, BINS - 1).astype(np.int64)
         for model in range(places.shape[1]):

@@ -61,7 +61,7 @@ class QuadraticProblem:
     slope_op: Callable[..., tuple[Any, ...]]
 
     def __init__(self, engine: Engine, lam: float, bias: bool = True) -> None:
-        self.lam = lam
+        self.lam = float(lam)  # kernels are compiled for each type that they are called with
         self.engine = engine
         self._bias = 1.0 if bias else 0.0
 

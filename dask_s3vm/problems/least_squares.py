@@ -208,6 +208,21 @@ def complete_bits(shard: Shard, bits: list[np.ndarray], w: np.ndarray) -> np.nda
     return np.packbits(labels)
 
 
+@operation(reads=["squares"])
+def falling_outputs(shard: Shard, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(minus outputs w.(z, 1), row numbers) of the rows in the fit; ascending: largest first."""
+    rows = np.flatnonzero(shard.state["square"] > 0)
+    with one_blas_thread():
+        values = [-(tile @ w) for _, tile in tiles(shard, rows)]
+    return np.concatenate([np.empty(0), *values]), rows
+
+
+@operation(reads=["squares"])
+def count_positive(shard: Shard, w: np.ndarray) -> tuple[int]:
+    """(number of rows in the fit with a positive output,)."""
+    return (int(np.count_nonzero(falling_outputs(shard, w)[0] < 0.0)),)
+
+
 # Tiles ----------------------------------------------------------------------------------------
 
 

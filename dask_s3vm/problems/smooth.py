@@ -61,7 +61,7 @@ class SmoothProblem:
         level: float = 0.0,
     ) -> None:
         self._engine = engine
-        self._lam = lam
+        self._lam = float(lam)
         self._offset = offset
         self.level = level
         self._width = engine.layout.n_features

@@ -65,13 +65,16 @@ class Spectrum:
         return max(1, int(np.count_nonzero(tail > NEGLIGIBLE)))
 
 
-def is_graded(squares: np.ndarray, variances: np.ndarray) -> bool:
+def is_graded(squares: np.ndarray, variances: np.ndarray, bias: float = 0.0) -> bool:
     """Whether columns differ so much in size that plain eigenvalues would lose some of them.
 
     squares, variances : (d,) weighted sums of squares of the columns, as they are and about the
         mean. A variance may be lost to rounding altogether.
+    bias : the same of the column of the bias, beside which all others may be tiny.
     """
     trace = float(np.add.reduce(squares))
+    if 0.0 < WIDE_RANGE * trace < bias:
+        return True
     return trace > LARGE_TRACE and trace > WIDE_RANGE * float(variances.min())
 
 

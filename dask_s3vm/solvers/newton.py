@@ -85,7 +85,8 @@ class FiniteNewton:
 
     Stops ("converged") when the objective is proven to be within a factor 1 + tol of the minimum:
     f(w) - min f <= |g|^2 / (2 lam) <= tol f(w), by the strong convexity of the regularizer. Stops
-    ("precision") when rounding leaves no descent.
+    ("precision") when rounding leaves no descent. Where rows are tiny beside lam, no weights at all
+    are that near; a step is made from there, because only its direction tells the rows apart.
 
     problem : what to minimize.
     tol : relative gap of the objective.
@@ -120,7 +121,8 @@ class FiniteNewton:
         moved, step = _newton_step(self.problem, point, state.scale, residual, number, self.max_cg)
         cg_steps = state.cg_steps + step.cg_steps
         if not _is_progress(point, moved):
-            return replace(state, cg_steps=cg_steps, termination="precision"), None
+            ending = "converged" if is_near(self.problem, point, self.tol) else "precision"
+            return replace(state, cg_steps=cg_steps, termination=ending), None
         ending = self._ending(moved, number)
         state = replace(
             state, point=moved, n_iter=number, cg_steps=cg_steps, last_norm=here, termination=ending
@@ -128,7 +130,8 @@ class FiniteNewton:
         return state, step
 
     def _ending(self, point: Point, n_iter: int) -> str:
-        if is_near(self.problem, point, self.tol):
+        is_blank = n_iter == 0 and not point.w.any() and point.gradient.any()
+        if not is_blank and is_near(self.problem, point, self.tol):
             return "converged"
         return "max_iter" if n_iter >= self.max_iter else ""
 
@@ -223,10 +226,10 @@ def _inner_tolerance(here: float, last: float, enough: float, forcing: Forcing) 
     """Residual to which a Newton system is solved.
 
     A part of the gradient that shrinks as the steps converge (Eisenstat & Walker), but not below
-    half of what the stopping rule asks for.
+    half of what the stopping rule asks for; if that was there before the step, a hundredth.
     """
     part = forcing.first if math.isinf(last) else min(forcing.later, here / last)
-    return max(part * here, 0.5 * enough)
+    return max(part * here, 0.5 * enough if enough < here else 0.01 * here)
 
 
 # Conjugate gradients for a positive definite system, one product per step ---------------------

@@ -162,24 +162,31 @@ def stand_ins(args):
     table.finish()
 
 
-VARIANTS = {"QN, ratio of the labels": "QN-S3VM", "QN, true ratio": "QN-S3VM"}
+#: Columns of the table of ratios: method, and whether it is told the true ratio.
+VARIANTS = {
+    f"{method}, {'true ratio' if told else 'ratio of the labels'}": (method, told)
+    for method in ("QN-S3VM", "TSVMlin", "DA")
+    for told in (False, True)
+}
 
 
 def ratio_split(seed, X, y, sizes, lam):
-    """Test errors in % of QN with both ratios."""
+    """Test errors in % of the methods with both ratios."""
     labeled, unlabeled, test = three_way(y, sizes, seed)
     rows, part = training(X, y, labeled, unlabeled)
     ratios = float(y[labeled].mean()), float(y.mean())
     models = [
-        QNS3VM(lam, 1.0, balance="paper", positive_ratio=ratio).fit(rows, part) for ratio in ratios
+        OURS[method](lam, 1.0, balance="paper", positive_ratio=ratios[told]).fit(rows, part)
+        for method, told in VARIANTS.values()
     ]
     return [100 * error(model, X[test], y[test]) for model in models]
 
 
 def true_ratio(args):
     """Table 2 with the true class ratio: the cost of estimating it."""
-    table = Table("000_table_2_ratio", "Table 2, QN-S3VM again: what the ratio does", args.out,
-                  columns=("000_table_2", VARIANTS))  # fmt: skip
+    columns = {name: method for name, (method, _) in VARIANTS.items()}
+    table = Table("000_table_2_ratio", "Table 2 again: what the ratio does", args.out,
+                  columns=("000_table_2", columns))  # fmt: skip
     splits = args.splits or (1 if args.quick else 10)
     table.say(f"{splits} splits; no search: lam 1/4 (pcmac: 1/1024), lam' 1; linear kernel")
     for key in table.paper:

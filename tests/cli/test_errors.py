@@ -1,6 +1,9 @@
 """Exit codes: our own errors, wrong usage, bad input; and what is found before work starts."""
 
 import os
+import resource
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -181,3 +184,46 @@ def test_folders_that_cannot_be_made_are_wrong_usage(command, flag, g2c_file, tm
     assert done.exit_code == 2, done.output
     assert f"{flag} {tmp_path}" in done.stderr
     assert "reading" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["rows.npz", "./rows.npz", "link.npz", "model.npz"])
+def test_no_output_takes_the_place_of_an_input(name, g2c_file):
+    rows = g2c_file.read_bytes()
+    for path in ("rows.npz", "other.npz"):
+        with open(path, "wb") as file:
+            file.write(rows)
+    os.symlink("rows.npz", "link.npz")
+    assert run("train", "rows.npz", "--method", "l2svm", "--model", "model.npz").exit_code == 0
+    with open("model.npz", "rb") as file:
+        model = file.read()
+    for data in ("rows.npz", f"file://{os.getcwd()}/rows.npz", "r*.npz"):
+        done = run("predict", "model.npz", data, "--output", name)
+        assert done.exit_code == 2
+        assert f"--output {name} is one of the files to be read" in done.stderr
+        if name != "model.npz":
+            done = run("train", data, "--method", "l2svm", "--model", name)
+            assert done.exit_code == 2
+            assert f"--model {name} is one of the files to be read" in done.stderr
+    with open("rows.npz", "rb") as one, open("model.npz", "rb") as other:
+        assert (one.read(), other.read()) == (rows, model)
+
+
+def test_a_full_disk_is_one_sentence(tmp_path):
+    """The model does not fit where it is written to."""
+    X = np.random.default_rng(0).normal(size=(40, 300))
+    np.savez(tmp_path / "rows.npz", X=X, y=X[:, 0] > 0)
+    script = (
+        "import resource, sys; from dask_s3vm.__main__ import main; "
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, {resource.RLIM_INFINITY})); main()"
+    )
+    options = ["--method", "l2svm", "--model", "m.npz", "--nworkers", "0", "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, "train", "rows.npz", *options],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "there is no room" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.npz"]

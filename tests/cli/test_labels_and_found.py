@@ -309,3 +309,13 @@ def test_a_fit_says_which_class_its_ratio_is_of():
     assert list(told).index("positive_class") == list(told).index("positive_ratio") - 1
     y[::3] = "gone"
     assert "positive_class" not in answers_of(TSVM().fit(X, np.where(few == "", "", y)))
+
+
+def test_labels_are_in_one_file(tmp_path):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("1\n-1\n")
+    with pytest.raises(ValueError, match="is not one file, wanted a file of labels"):
+        read_labels(tmp_path)
+    (tmp_path / "b.txt").unlink()
+    with pytest.raises(ValueError, match="is not one file"):
+        read_labels(tmp_path)

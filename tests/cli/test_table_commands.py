@@ -297,3 +297,16 @@ def test_a_table_with_decimal_commas_from_train_to_predict(table, tmp_path):
     # the delimiter and the comma are those of the model
     assert run("predict", model, tmp_path / "t.csv", "--output", out).exit_code == 0
     assert np.mean(np.loadtxt(out, dtype=str) == [kind for *_, kind in rows]) > 0.95
+
+
+def test_labels_cannot_be_in_a_column_of_features(table, model):
+    done = run("evaluate", model, table[0], "--label", "color")
+    assert done.exit_code == 65
+    assert "column 'color' cannot have the labels: the encoder was fitted on it" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["nothing", "nothing/", "no/where"])
+def test_a_name_without_ending_that_is_not_there(name, tmp_path):
+    done = run("train", tmp_path / name, "--model", tmp_path / "m.npz")
+    assert done.exit_code == 65
+    assert "there is no file" in done.stderr

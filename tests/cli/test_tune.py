@@ -111,3 +111,11 @@ def test_a_search_resumes(g2c_file, tmp_path):
     again = result_of(run("tune", g2c_file, *GRID, *COMMON, *saving, "--resume"))
     assert again["candidates"] == first["candidates"]
     assert json.loads((tmp_path / "state" / "search.json").read_text())
+
+
+@pytest.mark.filterwarnings("ignore:6 folds in place of n_splits=1000")
+def test_the_number_of_folds_is_that_of_the_search(g2c, g2c_file):
+    _, _, few = g2c
+    told = result_of(run("tune", g2c_file, *GRID[:4], "--positive-ratio", 0.5, "--folds", 1000,
+                         "--nworkers", 0, "--json"))  # fmt: skip
+    assert told["folds"] == min(np.sum(few == label) for label in (0, 1)) < 1000

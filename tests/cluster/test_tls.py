@@ -7,6 +7,7 @@ import stat
 import subprocess
 import time
 
+import click
 import dask
 import numpy as np
 import pytest
@@ -247,3 +248,20 @@ def test_certificates_are_private_and_never_overwritten(make_certificates, tmp_p
     )  # fmt: skip
     assert "DNS:s.example" in shown.stdout
     assert "IP Address:10.1.2.3" in shown.stdout
+
+
+@pytest.mark.parametrize("place", ["ca", "client", "client-key"])
+def test_a_damaged_file_is_named(place, certificates, tmp_path):
+    files = {name: certificates / "ours" / f"{name}.pem" for name in ("ca", "client", "client-key")}
+    raw = files[place].read_bytes()
+    files[place] = tmp_path / "damaged.pem"
+    files[place].write_bytes(raw[:100] + b"?" + raw[101:])
+    with pytest.raises(click.UsageError, match=r"damaged\.pem"):
+        security_of(*map(str, files.values()))
+    security = Security(
+        require_encryption=True,
+        tls_ca_file=str(files["ca"]),
+        tls_client_cert=str(files["client"]),
+        tls_client_key=str(files["client-key"]),
+    )
+    assert "cannot be read as PEM" in refusal(security)

@@ -3,6 +3,7 @@
 import gc
 import itertools
 import weakref
+from collections import Counter
 
 import dask
 import dask.array as da
@@ -13,7 +14,7 @@ from distributed import Client, LocalCluster, span
 from waiting import wait_until
 
 import dask_s3vm
-from dask_s3vm import L2SVM
+from dask_s3vm import L2SVM, S2RLSC
 from dask_s3vm.engine import workers
 from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.ingest import ingest
@@ -75,6 +76,29 @@ def test_all_fits_of_a_client_share_one_span(client, sparse_data, as_dask):
     with span("mine"):
         L2SVM(tol=1e-3).fit(as_dask(X, CHUNKS), y)
     assert ("mine",) in client.run_on_scheduler(spans_of), "a span of the caller stays in force"
+
+
+def groups_of(dask_scheduler):
+    spans = dask_scheduler.extensions["spans"].spans.values()
+    return [group.name for one in spans for group in one.groups]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_fit_is_one_group_of_tasks(client, sparse_data, as_dask, lazy):
+    """The scheduler keeps a record of every group, and a span for data that it does not know."""
+    X, y = sparse_data
+    rows = as_dask(X, CHUNKS) if lazy else X
+    model = S2RLSC(lam=0.1, n_restarts=2, positive_ratio=0.5, random_state=0)
+    few = np.where(np.arange(len(y)) % 3 == 0, y, -1)
+    for one, labels in ((L2SVM(tol=1e-3), y), (model, few)):
+        one.fit(rows, labels)
+        before, n_before = client.run_on_scheduler(groups_of), client.run_on_scheduler(n_spans)
+        one.fit(rows, labels)
+        new = Counter(client.run_on_scheduler(groups_of)) - Counter(before)
+        if lazy:  # the tasks of the array are the user's
+            new = Counter({name: new[name] for name in new if "block-" not in name})
+        assert new == {"s3vm": 1}
+        assert client.run_on_scheduler(n_spans) == n_before
 
 
 def test_a_fit_that_fails_leaves_nothing_on_the_cluster(client, sparse_data, as_dask):

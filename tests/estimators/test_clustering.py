@@ -1,6 +1,7 @@
 """Maximum margin clustering."""
 
 import itertools
+import warnings
 
 import dask.array as da
 import numpy as np
@@ -105,3 +106,15 @@ def test_a_model_file_holds_it(tmp_path):
     model = MaxMarginClustering(3, n_restarts=3, random_state=0).fit(X)
     save_model(model, tmp_path / "m.npz")
     assert np.array_equal(load_model(tmp_path / "m.npz").predict(X), model.predict(X))
+
+
+def test_outputs_of_one_sign_are_told():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(-3, 1, (31, 2)), rng.normal(3, 1, (29, 2))])
+    model = MaxMarginClustering(random_state=0, n_restarts=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X)
+    with pytest.warns(UserWarning, match=r"lam=1 is so large .* of split 1 have one sign"):
+        model.fit(1e-4 * X)
+    assert np.array_equal(np.bincount(model.predict(1e-4 * X)), np.bincount(model.labels_))

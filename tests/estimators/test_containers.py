@@ -212,6 +212,14 @@ def test_what_is_no_number_is_refused(name, kind):
         UnitScaler().fit(wrong)
 
 
+def test_missing_labels_are_not_to_be_filled_with_a_class():
+    X, _, y = data()
+    with pytest.raises(ValueError, match=r"mark them, for example by y\.filled\(-1\)"):
+        TSVM().fit(X, np.ma.masked_array(y, y < 0))
+    with pytest.raises(TypeError, match=r"y is a COO, which is sparse; wanted y\.todense\(\)"):
+        TSVM().fit(X, sparse.COO.from_numpy(y))
+
+
 def test_masks_are_not_ignored():
     X, y, _ = data()
     masked = np.ma.masked_array(X, mask=np.zeros(X.shape, bool))
@@ -266,13 +274,37 @@ def test_weights_whose_squares_underflow_are_refused(few):
         TSVM(unlabeled=-1).fit(X, y, sample_weight=weights)
 
 
-def test_rows_that_are_all_zero_need_no_warning():
+@pytest.mark.parametrize("model", [SubmodularS3VM(**RATIO), S2RLSC(**RATIO, random_state=0)])
+def test_rows_that_are_all_zero_are_told(model):
     _, _, y = data()
+    with pytest.warns(UserWarning, match="the weights of all columns are 0") as caught:
+        assert not model.fit(np.zeros((60, 3)), y).coef_.any()
+    assert len(caught) == 1  # and no RuntimeWarning
+
+
+def ten_of_each(y):
+    """Labels of ten rows of each class: else the bias alone is the best model of tiny rows."""
+    few = np.full(len(y), -1)
+    for label in (0, 1):
+        few[np.flatnonzero(y == label)[:10]] = label
+    return few
+
+
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if "poly" not in name])
+@pytest.mark.parametrize("size", [1e-5, 1e-9])
+def test_tiny_rows_are_told_apart(name, size):
+    X, y, _ = data()
+    model = clone(ESTIMATORS[name]).fit(size * X, ten_of_each(y))
+    assert model.score(size * X, y) > 0.9
+
+
+@pytest.mark.parametrize("name", ["l2svm", "tsvm", "da", "qn", "rlsc", "s2rlsc"])
+def test_rows_whose_squares_are_zero_are_told(name):
+    X, y, _ = data()
     with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)
-        model = SubmodularS3VM(**RATIO).fit(np.zeros((60, 3)), y)
-    assert not model.coef_.any()
-    assert not S2RLSC(**RATIO, random_state=0).fit(np.zeros((60, 3)), y).coef_.any()
+        warnings.simplefilter("error", UserWarning)
+        with pytest.raises((ValueError, UserWarning), match=r"weights (of all columns )?are 0"):
+            clone(ESTIMATORS[name]).fit(1e-200 * X, ten_of_each(y))
 
 
 @pytest.mark.parametrize("name", ["n_components", "lam", "max_iter"])

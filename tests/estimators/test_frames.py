@@ -298,3 +298,24 @@ def test_an_error_of_the_encoder_says_how_to_choose_its_options():
     with pytest.raises(ValueError, match="missing") as found:
         L2SVM().fit(frame, Y)
     assert "TableEncoder(missing='median')" in found.value.__notes__[0]
+
+
+def test_numbers_in_columns_of_objects_are_numbers():
+    X, y = np.random.default_rng(0).integers(-20, 20, (40, 2)) / 8, np.arange(40) % 2
+    wanted = L2SVM().fit(X, y).coef_
+    objects = pd.DataFrame(X.astype(object), columns=["a", "b"])
+    model = L2SVM().fit(objects, y)
+    assert np.array_equal(model.coef_, wanted)
+    assert model.predict(objects).tolist() == model.predict(objects.astype(float)).tolist()
+    decimals = [pa.array(column).cast(pa.decimal128(9, 3)) for column in X.T]
+    assert np.array_equal(L2SVM().fit(pa.table(decimals, ["a", "b"]), y).coef_, wanted)
+
+
+@pytest.mark.filterwarnings("ignore:Determining the column names")
+def test_a_query_that_was_not_run_is_refused():
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    query = pl.DataFrame(X, schema=["a", "b"]).lazy()
+    with pytest.raises(TypeError, match=r"X is a LazyFrame, .* wanted its rows: X\.collect\(\)"):
+        L2SVM().fit(query, y)
+    with pytest.raises(TypeError, match="X is a LazyFrame"):
+        L2SVM().fit(X, y).predict(query)

@@ -160,6 +160,12 @@ def test_weights_that_are_not_real_are_refused(kind):
         L2SVM().fit(X, Y, np.ones(40).astype(kind))
 
 
+@pytest.mark.parametrize("weight", ["balanced", {}])
+def test_weights_that_are_no_numbers_are_named(weight):
+    with pytest.raises(TypeError, match=r"sample_weight is .*; wanted one number per row"):
+        L2SVM().fit(X, Y, sample_weight=weight)
+
+
 def test_a_single_weight_is_refused_for_dask_rows():
     with pytest.raises(ValueError, match="sample_weight must be an array"):
         L2SVM().fit(lazy(X), Y, 2.0)

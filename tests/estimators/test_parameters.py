@@ -6,7 +6,9 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from numba.core.dispatcher import Dispatcher
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import make_constraint
 
@@ -177,7 +179,7 @@ def test_what_a_fit_sets_is_documented(kind, make_rows):
     small = {"n_restarts": 2} if "n_restarts" in inspect.signature(kind).parameters else {}
     if kind.__name__ == "STARSVM":  # has support vectors
         small = {"kernel": "rbf"}
-    model = kind(**small).fit(X, y)
+    model = kind(**small, random_state=0).fit(X, y)
     found = {name for name in vars(model) if name.endswith("_")}
     known = {name for name, _ in documented(kind, "Attributes")}
     assert known - {"feature_names_in_", "label_name_"} == found  # of frames
@@ -252,3 +254,43 @@ def test_without_docstrings():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "None TSVM()\n"
+
+
+def signatures():
+    """The number of types that each kernel was compiled for."""
+    return {
+        f"{name}.{key}": len(value.signatures)
+        for name, module in list(sys.modules.items())
+        if name.startswith("dask_s3vm.")
+        for key, value in vars(module).items()
+        if isinstance(value, Dispatcher)
+    }
+
+
+@every_estimator
+def test_whole_numbers_compile_nothing_new(kind):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    X, few = rng.normal(size=(60, 3)) + 2.0 * y[:, None], np.where(np.arange(60) < 20, y, -1)
+    names = [one.name for one in parameters_of(kind)]
+    numbers = [name for name in names if name in ("lam", "lam_unlabeled", "lam_manifold", "C")]
+    others = {"n_restarts": 2} if "n_restarts" in names else {}
+    kind(**dict.fromkeys(numbers, 1.0), **others).fit(X, few)
+    before = signatures()
+    for one in (1, np.float32(1.0)):
+        kind(**dict.fromkeys(numbers, one), **others).fit(X, few)
+    assert signatures() == before
+
+
+def test_entries_of_callbacks_are_checked():
+    with pytest.raises(TypeError, match="callbacks has 1 among its entries"):
+        dask_s3vm.L2SVM(callbacks=[print, 1]).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [(dask_s3vm.DAS3VM, "lam_unlabeled", 1e-300), (dask_s3vm.QNS3VM, "annealing", {})],
+)
+def test_values_that_no_method_can_use_are_named(kind, name, value):
+    with pytest.raises(ValueError, match=name):
+        kind(**{name: value}).fit([[0.0], [1.0], [2.0]], [0, 1, -1])

@@ -35,7 +35,7 @@ from dask_s3vm.datasets import hide_labels, make_g2c
 from dask_s3vm.estimators import l2svm_path
 from dask_s3vm.io.models import ModelFileError, load_predictor
 from dask_s3vm.methods.calibration import calibrate
-from dask_s3vm.methods.safe import assign_folds
+from dask_s3vm.problems.folds import assign_folds, content_keys
 
 MODELS = {
     "l2svm": L2SVM(lam=1e-2),
@@ -93,7 +93,8 @@ def test_outputs_of_folds_are_those_of_fits_without_them(rows):
     labeled = np.flatnonzero(few >= 0)
     model = L2SVM(lam=1e-2, tol=1e-10, probability=True).fit(X[labeled], few[labeled])
     codes = few[labeled]
-    folds, outputs = assign_folds(codes)[0], np.empty(len(codes))
+    keys = content_keys(X[labeled], None, np.ones(len(codes)))
+    folds, outputs = assign_folds(codes, keys)[0], np.empty(len(codes))
     for fold in range(5):
         inside, out = labeled[folds != fold], folds == fold
         C = lam_to_C(1e-2, len(inside))

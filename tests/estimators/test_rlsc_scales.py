@@ -145,3 +145,13 @@ def test_wide_rows_with_one_huge_column_are_warned_of(n_rows):
     X[:, [7]] = 1.7e9 + rng.normal(size=(n_rows, 1))
     with pytest.warns(UserWarning, match=r"column 7 of X is so large.*UnitScaler"):
         model.fit(X.tocsr(), y)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-9, 1e-40])
+def test_columns_that_are_tiny_beside_the_bias_are_not_lost(size):
+    good, y, _ = good_columns()
+    model = RLSC(lam=1e-3 * size**2).fit(size * good, y)
+    objective, w = least_squares(size * good, y, 1e-3 * size**2)
+    assert model.objective_ == pytest.approx(objective, rel=1e-9)
+    assert np.allclose(size * model.coef_[0], size * w[:4], rtol=1e-6)
+    assert RLSC().fit(size * good, y).score(size * good, y) > 0.98

@@ -63,6 +63,7 @@ def test_every_method_is_checked():
 
 
 @parametrize_with_checks(ESTIMATORS)
+@pytest.mark.filterwarnings("ignore:MaxMarginClustering.*is so large beside the rows:UserWarning")
 def test_sklearn_check(estimator, check):
     check(estimator)
 

@@ -1,5 +1,7 @@
 """Missing values, texts, dates and unknown categories, against scikit-learn and pandas."""
 
+import uuid
+
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -15,6 +17,7 @@ from sklearn.svm import LinearSVC
 
 from dask_s3vm import TableEncoder
 from dask_s3vm.features import UnknownCategoryWarning
+from dask_s3vm.features.table_columns import CellError, as_table
 from dask_s3vm.features.table_facts import agreed, facts_of, median_of
 
 
@@ -225,3 +228,17 @@ def test_in_a_pipeline(holes):
     assert clone(model).get_params()["tableencoder__missing"] == "median"
     assert cross_val_score(model, holes, y, cv=3).mean() > 0.9
     assert model.fit(holes, y)[:-1].get_feature_names_out().tolist()[:2] == ["a", "a:missing"]
+
+
+@pytest.mark.parametrize("value", [1j, np.complex64(2), object()])
+def test_what_has_no_word_is_refused(value):
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": pd.Series(["x", value], dtype=object)})
+    with pytest.raises(CellError, match=r"column 'b', row 1: is of type \w+, wanted numbers"):
+        as_table(frame)
+    frame["b"] = ["x", uuid.UUID(int=3)]
+    assert as_table(frame)["b"].to_pylist() == ["x", str(uuid.UUID(int=3))]
+
+
+def test_text_that_is_not_unicode_is_refused_by_its_row():
+    with pytest.raises(CellError, match=r"column 'a', row 1: holds .*, wanted text in Unicode"):
+        as_table({"a": ["b", "\ud800", None]})

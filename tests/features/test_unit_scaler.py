@@ -76,3 +76,14 @@ def test_what_does_not_fit_is_refused(dense, rows):
 def test_docstring_example():
     failed, tried = doctest.testmod(unit_scaler)
     assert (failed, tried > 0) == (0, True)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_ranges_that_no_number_holds(lazy):
+    wide = np.array([[0.0, 1e308], [1.0, -1e308]])
+    with pytest.raises(ValueError, match="X has a column, 1, whose range is beyond the largest"):
+        UnitScaler().fit(da.from_array(wide) if lazy else wide)
+    narrow = np.array([[0.0, 5e-324], [1.0, 0.0]])
+    narrow = da.from_array(narrow) if lazy else narrow
+    found = np.asarray(UnitScaler().fit(narrow).transform(narrow))
+    np.testing.assert_array_equal(found, [[0, 5e-324], [1, 0]])

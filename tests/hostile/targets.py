@@ -2,11 +2,15 @@
 
 import gzip
 import io
+import shutil
+import subprocess
+import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import dask
 import numpy as np
 import pyarrow as pa
@@ -19,9 +23,13 @@ import dask_s3vm as s3
 from dask_s3vm import io as s3io
 from dask_s3vm.checkpoints.state_file import read_state, write_state
 from dask_s3vm.cli import main
+from dask_s3vm.cli.cluster import refusal, security_of
 from dask_s3vm.exceptions import CheckpointError
 from dask_s3vm.io.tables import read_table
 from dask_s3vm.methods.run import Saved, Snapshot
+from dask_s3vm.model_selection._results import Score
+from dask_s3vm.model_selection._run import Piece
+from dask_s3vm.model_selection._store import Store
 
 
 def example_rows() -> tuple[sp.csr_array, np.ndarray]:
@@ -293,6 +301,63 @@ class Configs:
         assert tomllib.loads(ended.stdout)
 
 
+@dataclass
+class Certificates:
+    """TLS files: authority, certificate, key; one of the three is damaged."""
+
+    ending: str = ".pem"
+    refusals: tuple[type[BaseException], ...] = (click.UsageError,)
+
+    def originals(self, folder: Path) -> list[bytes]:
+        script = Path(__file__).parents[2] / "cluster" / "tls" / "make_certificates.py"
+        made = [sys.executable, str(script), str(folder / "tls"), "--host", "localhost"]
+        subprocess.run(made, check=True, capture_output=True)
+        names = ("ca.pem", "client.pem", "client-key.pem")
+        self.files = [str(folder / "tls" / name) for name in names]
+        return [Path(name).read_bytes() for name in self.files]
+
+    def read(self, path: Path) -> None:
+        """Accept it, or say what is wrong, in the place that it was damaged for."""
+        raw = path.read_bytes()
+        heads = [Path(name).read_bytes()[200:260] for name in self.files]
+        place = next((place for place, head in enumerate(heads) if head in raw), 0)
+        files = [*self.files[:place], str(path), *self.files[place + 1 :]]
+        security = security_of(*files)
+        reason = refusal(security)
+        assert reason is None or reason
+
+
+@dataclass
+class Searches:
+    """Scores of an interrupted search."""
+
+    ending: str = ".json"
+    refusals: tuple[type[BaseException], ...] = (ValueError,)
+
+    def originals(self, folder: Path) -> list[bytes]:
+        kept = Store(folder / "search", lambda: {"rows": "1"})
+        scores = [Score(number, 0, {"score": 0.25 * number}, {}, 0.5, 1.5) for number in range(3)]
+        kept.save(Piece(0, (0, 1, 2)), scores, None)
+        kept.close()
+        (name,) = (folder / "search").glob("piece-*.json")
+        self.name = name.name
+        return [name.read_bytes(), (folder / "search" / "search.json").read_bytes()]
+
+    def read(self, path: Path) -> None:
+        """What is read at all is what was written."""
+        folder, raw = path.parent / "again", path.read_bytes()
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(path.parent / "search", folder)
+        shutil.copy(path, folder / (self.name if b"candidate" in raw else "search.json"))
+        found = Store(folder, lambda: {"rows": "1"})
+        try:
+            assert [score.test for score in found.scores()] == [
+                {"score": 0.25 * number} for number in range(3)
+            ]
+        finally:
+            found.close()
+
+
 TARGETS: dict[str, Any] = {
     "svmlight": Svmlight,
     "svmlight-gz": CompressedSvmlight,
@@ -307,4 +372,6 @@ TARGETS: dict[str, Any] = {
     "models": Models,
     "states": States,
     "configs": Configs,
+    "certificates": Certificates,
+    "searches": Searches,
 }

@@ -34,6 +34,8 @@ FILES = {
     "models": 800,
     "states": 1000,
     "configs": 200,
+    "certificates": 100,
+    "searches": 500,
 }
 
 

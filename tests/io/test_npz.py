@@ -119,8 +119,11 @@ def test_read_data_chooses_by_ending(tmp_path):
 
 def test_read_data_refuses(tmp_path):
     np.savez(tmp_path / "rows.npz", X=DENSE)
-    with pytest.raises(ValueError, match=r"'rows\.xyz\.gz' is not known, wanted .*\.svm.*\.bz2"):
+    with pytest.raises(FileNotFoundError, match=r"there is no file 'rows\.xyz\.gz'"):
         read_data("rows.xyz.gz")
+    (tmp_path / "rows.xyz.gz").write_bytes(b"1 1:1\n")
+    with pytest.raises(ValueError, match=r"rows\.xyz\.gz' is not known, wanted .*\.svm.*\.bz2"):
+        read_data(tmp_path / "rows.xyz.gz")
     with pytest.raises(ValueError, match=r"wanted files of one format.*npz.*svmlight"):
         read_data([tmp_path / "rows.npz", "rows.svm"])
     with pytest.raises(ValueError, match=r"options \['zero_based'\] are not for npz files"):

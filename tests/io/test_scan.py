@@ -25,6 +25,7 @@ def by_strict_reader(text):
     columns = [column for _, columns, _ in rows for column in columns]
     return Summary(
         rows=len(rows),
+        entries=len(columns),
         low=min(columns, default=None),
         high=max(columns, default=None),
         integral=all(label.is_integer() and abs(label) <= 2**53 for label, _, _ in rows),

@@ -217,3 +217,9 @@ def test_a_file_that_changes_after_the_first_look(make, monkeypatch):
     np.testing.assert_allclose(kept.compute().todense()[:, 0], np.arange(200) / 199)
     with pytest.raises(FileNotFoundError):
         read_table(path.with_name("none.csv"))
+
+
+def test_lines_that_end_in_returns_alone(make):
+    path = make(GOOD.replace("\n", "\r"))
+    with pytest.raises(TableError, match="has lines that end in a return alone"):
+        read_table(path, label="label")

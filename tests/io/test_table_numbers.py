@@ -1,4 +1,6 @@
-"""Numbers with decimal commas, and dates with a mistake among them."""
+"""Headers, delimiters, numbers with commas or marks, and dates with a mistake among them."""
+
+import csv
 
 import numpy as np
 import pandas as pd
@@ -95,3 +97,82 @@ def test_a_word_among_dates_is_refused_with_its_row(wrong, tmp_path):
 def test_words_and_a_date_stay_categories(tmp_path):
     path = written(tmp_path, "day,y\n2024-03-01,0\nnever,1\nlater,1\n")
     assert values(path)[0] == ["category"]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("header", ["size{0}n{0}y\n", ""])
+def test_the_delimiter_is_found_from_the_first_rows(tmp_path, delimiter, header):
+    rows = "\n".join(f'{i}.5{{0}}"a, b; c"{{0}}no' for i in range(30)) + "\n"
+    path = written(tmp_path, (header + rows).format(delimiter))
+    X, _, encoder = read_table(path, label=-1)
+    assert encoder.reading_["delimiter"] == delimiter
+    assert list(encoder.kinds_) == ["number", "category"]
+    assert X.shape == (30, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("1,5;2,5\n3,25;4,75\n", ";"),  # a comma in every number
+        ("a,b;c\n1,x;y\n2,z;w\n", ","),
+        ("a;b\n1;2\n", ";"),
+        ("note\nmore\nless\n", ","),  # one column
+    ],
+)
+def test_delimiters_that_could_be_several(tmp_path, text, wanted):
+    *_, encoder = read_table(written(tmp_path, text))
+    assert encoder.reading_["delimiter"] == wanted
+
+
+def test_a_row_with_too_many_fields_changes_no_delimiter(tmp_path):
+    with pytest.raises(TableError, match="line 3"):
+        read_table(written(tmp_path, "a,b\n1,2\n1,2;3,4\n"))
+
+
+def test_a_model_of_one_delimiter_reads_another(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("size,n,y\n1,2,a\n3,5,b\n")
+    X, _, encoder = read_table(path, label="y", block="scipy")
+    other = tmp_path / "t.tsv"
+    other.write_text("n\tsize\n2\t1\n5\t3\n")
+    again, *_ = read_table(other, encoder=encoder, block="scipy")
+    assert np.array_equal(again.compute().toarray(), X.compute().toarray())
+
+
+@pytest.mark.parametrize("word", ["1,{:03d}.50", "{}%", "{} %", "${}", "€ {}.5", "-{} $"])
+def test_numbers_with_marks_are_refused(word, tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [[word.format(i), "no" if i % 2 else "yes"] for i in range(100, 140)]
+    with path.open("w", newline="") as stream:
+        csv.writer(stream).writerows([["size", "kind"], *rows])
+    with pytest.raises(TableError, match=r"line 2: column 'size': holds '.*', a number with marks"):
+        read_table(path, label="kind")
+    _, _, encoder = read_table(path, label="kind", categorical=["size"])
+    assert encoder.n_features_out_ == 40
+
+
+def test_a_few_words_with_marks_are_categories(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("discount,kind\n" + "5%,a\n10%,b\nnone,a\n" * 30)
+    assert read_table(path, label="kind")[2].categories_ == [("10%", "5%", "none")]
+
+
+@pytest.mark.parametrize("zone", ["", "Z", "+02:00"])
+def test_dates_are_encoded_again_as_they_were(zone, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("day,kind\n" + "".join(
+        f"2020-01-{1 + i % 28:02d}T10:00:00{zone},{'ab'[i % 2]}\n" for i in range(60)))  # fmt: skip
+    X, _, encoder = read_table(path, label="kind", block="scipy")
+    assert encoder.kinds_ == ["date"]
+    again, _, _ = read_table(path, encoder=encoder, block="scipy", blocksize=100)
+    np.testing.assert_array_equal(again.compute().toarray(), X.compute().toarray())
+
+
+def test_a_header_with_an_empty_name(tmp_path):
+    """As pandas writes it, for the index."""
+    path = tmp_path / "t.csv"
+    path.write_text(",size,kind\n" + "".join(f"{i},{i % 7},{'ab'[i % 2]}\n" for i in range(20)))
+    X, y, encoder = read_table(path, label="kind", drop=[""])
+    assert encoder.feature_names_in_.tolist() == ["size"]
+    assert X.shape == (20, 1)
+    assert y.compute()[:2].tolist() == ["a", "b"]

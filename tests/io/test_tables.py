@@ -16,7 +16,7 @@ import sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dask_s3vm.features import UnknownCategoryWarning
+from dask_s3vm.features import TableEncoder, UnknownCategoryWarning
 from dask_s3vm.io import read_data, read_table
 
 COLORS = ["red", "blue", 'dark "green"', "light,\nblue", "grün"]
@@ -252,6 +252,21 @@ def test_a_cluster_reads_the_same(tmp_path):
         found = dask.compute(X, y)
     np.testing.assert_array_equal(found[0].todense(), wanted[0].todense())
     np.testing.assert_array_equal(found[1], wanted[1])
+
+
+def test_a_small_table_is_read_and_encoded_once(tmp_path, monkeypatch):
+    path = write(tmp_path / "t.csv", make_rows(30))
+    encoded = []
+    whole = TableEncoder.encode
+    monkeypatch.setattr(TableEncoder, "encode", lambda *a: encoded.append(a) or whole(*a))
+    X, y, _ = read_table(path, label="sold")
+    path.unlink()
+    labels, rows = y.compute(), X.compute()
+    assert len(encoded) == 1
+    both = dask.compute(X, y)
+    assert len(encoded) == 1
+    np.testing.assert_array_equal(both[0].todense(), rows.todense())
+    np.testing.assert_array_equal(both[1], labels)
 
 
 def test_a_small_table_does_not_wait_for_distributed(tmp_path):

@@ -9,19 +9,17 @@ from scipy.stats import beta, binomtest
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.methods.safe import (
     LEAST_GAIN,
-    LEAST_TESTED,
-    N_FOLDS,
     OPEN,
     WIDTH,
     Candidate,
     FoldTrials,
     Trials,
-    assign_folds,
     change_allowed,
     choose,
     compare,
     part_of_folds,
 )
+from dask_s3vm.problems.folds import LEAST_TESTED, N_FOLDS, assign_folds
 from dask_s3vm.problems.sample import draw_sample
 
 
@@ -38,9 +36,12 @@ def candidate(gain):
 @pytest.mark.parametrize(("n", "repeats"), [(10, 4), (100, 3), (150, 2), (1000, 1)])
 def test_folds_are_stratified_and_repeated_for_few_labels(n, repeats):
     codes = np.random.default_rng(0).integers(0, 3, n)
-    folds = assign_folds(codes)
+    keys = np.random.default_rng(1).permutation(n).astype(np.uint64)
+    folds = assign_folds(codes, keys)
     assert folds.shape == (repeats, n)
-    assert np.array_equal(folds, assign_folds(codes))
+    assert np.array_equal(folds, assign_folds(codes, keys))
+    order = np.random.default_rng(2).permutation(n)
+    assert np.array_equal(folds[:, order], assign_folds(codes[order], keys[order]))
     for own in folds:
         sizes = np.bincount(own, minlength=N_FOLDS)
         assert sizes.max() - sizes.min() <= 1
@@ -136,7 +137,7 @@ def test_the_better_candidate_is_kept_and_the_first_of_equals():
 def test_folds_are_drawn_again_while_the_gain_is_open(gain, at_once):
     """One fold of each repeat has rows that only one of the models puts right."""
     codes = np.arange(40) % 2
-    folds = assign_folds(codes)
+    folds = assign_folds(codes, np.arange(len(codes)))
     done = []
 
     def margins_of(outs):
@@ -158,6 +159,34 @@ def test_folds_are_drawn_again_while_the_gain_is_open(gain, at_once):
     assert np.array_equal(np.sum(done, axis=0), np.full(40, state.n_repeats)), "rows are held out"
     found = compare(["supervised", "other"], method.finish(state))[1]
     assert found.gain == pytest.approx(gain)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    ("right", "n_folds"), [((0, 8), 1), ((8, 0), 1), ((0, 5), 2), ((1, 3), 5), ((2, 2), 5)]
+)
+def test_no_more_folds_are_asked_once_they_are_clear(right, n_folds, at_once):
+    """In each fold, so many rows are put right by one of the models alone."""
+    codes = np.arange(400) % 2
+    folds = assign_folds(codes, np.arange(len(codes)))
+
+    def margins_of(outs):
+        margins = np.ones((2, 80))
+        margins[1, : right[0]] = -1.0
+        margins[0, right[0] : sum(right)] = -1.0
+        return [margins for _ in outs]
+
+    method = FoldTrials(folds, 2, margins_of, at_once, until_clear=True)
+    state = method.start()
+    while not state.done:
+        state = method.advance(state)
+    assert state.n_repeats == 1
+    assert state.held_out.shape == (2, 1, 80 * n_folds)
+    found = compare(["supervised", "other"], method.finish(state))[1]
+    assert (found.broken, found.fixed) == (n_folds * right[0], n_folds * right[1])
+    assert found.fold_error == pytest.approx(right[0] / 80)
+    state = FoldTrials(folds, 2, margins_of, at_once).start()
+    assert state.tested is None, "no fold is left out where only whole repeats count"
 
 
 def test_a_sample_is_the_same_from_any_chunks(make_rows, as_dask, tiny_shards):

@@ -1,5 +1,7 @@
 """Mistakes on labels that the supervised SVM has not seen, and what follows from them."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +11,7 @@ from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.methods.base import BinaryTask
 from dask_s3vm.methods.blend import BINS, Evidence, all_evidence, evidence, supervised_part
 from dask_s3vm.methods.unseen import Mistakes, unseen_mistakes
+from dask_s3vm.problems.folds import assign_folds, content_keys
 
 
 def labeled_rows(n=60, seed=0):
@@ -24,16 +27,16 @@ def counted(X, codes, weights, costs, lam):
     """Mistakes out of fold, of models that see nothing but the other folds."""
     known = codes >= 0
     X, y, weights = X[known], codes[known], weights[known]
-    folds = np.empty(len(y), dtype=int)
-    folds[np.argsort(y, kind="stable")] = np.arange(len(y)) % 5
+    divisions = assign_folds(y, content_keys(X, None, weights))
+    assert len(divisions) > 1
     wrong = 0.0
-    for fold in range(5):
+    for folds, fold in product(divisions, range(5)):
         held = folds == fold
         total = weights.sum()  # the estimator divides by that of the rows it sees
         model = L2SVM(lam, class_weight=dict(enumerate(total * costs)))
         model.fit(X[~held], y[~held], sample_weight=weights[~held])
         missed = model.predict(X[held]) != y[held]
-        wrong += np.sum((weights * costs[y])[held][missed])
+        wrong += np.sum((weights * costs[y])[held][missed]) / len(divisions)
     return wrong
 
 

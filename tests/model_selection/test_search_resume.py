@@ -10,7 +10,7 @@ from dask_s3vm import DAS3VM, L2SVM, QNS3VM, QPS3VM, TSVM
 from dask_s3vm.baselines import baseline
 from dask_s3vm.checkpoints.locks import FolderLock
 from dask_s3vm.model_selection import S3VMGridSearchCV
-from dask_s3vm.model_selection._store import Store
+from dask_s3vm.model_selection._store import Store, _write_json
 
 CASES = {
     "seeded paths": (TSVM(), {"lam": [1.0, 0.1], "lam_unlabeled": [0.1, 1.0]}),
@@ -109,7 +109,7 @@ def test_scores_are_plain_json_and_a_half_written_file_does_no_harm(tmp_path):
     wanted = search_of("single fits", checkpoint=tmp_path).fit(X, y)
     files = sorted(tmp_path.glob("piece-*.json"))
     assert len(files) == 6
-    (row,) = json.loads(files[0].read_text())
+    (row,) = json.loads(files[0].read_text())["content"]
     assert row["test"]["score"] == split_scores(wanted)[row["candidate"], row["fold"]]
     (tmp_path / "piece-0-0.1234.tmp").write_text('[{"cand')
     files[0].unlink()
@@ -138,11 +138,31 @@ def test_a_path_on_many_rows_goes_on_in_the_middle(kind, tmp_path, tiny_shards):
     assert fits.n == 15 - 8
     assert np.array_equal(split_scores(found), wanted)
     (tmp_path / "piece-1-0.npz").unlink()
-    rows = json.loads((tmp_path / "piece-1-0.json").read_text())
-    (tmp_path / "piece-1-0.json").write_text(json.dumps(rows[:2]))
+    rows = json.loads((tmp_path / "piece-1-0.json").read_text())["content"]
+    _write_json(str(tmp_path / "piece-1-0.json"), rows[:2])
     fits = Fits()  # scores without seeds: the path is walked again
     assert np.array_equal(split_scores(search(fits, tmp_path).fit(X, y)), wanted)
     assert fits.n == 5
+    other = tmp_path / "other"
+    with pytest.raises(Stop):
+        search(Fits(8), other).fit(X, y)
+    seeds = other / "piece-1-0.npz"
+    seeds.write_bytes(seeds.read_bytes()[:-40])  # so it is if they are damaged
+    fits = Fits()
+    assert np.array_equal(split_scores(search(fits, other).fit(X, y)), wanted)
+    assert fits.n == 10
+
+
+def test_a_score_that_has_changed_is_noticed(tmp_path):
+    X, y, _ = few_labels()
+    search_of("single fits", checkpoint=tmp_path).fit(X, y)
+    file = min(tmp_path.glob("piece-*.json"))
+    text = file.read_text()
+    for wrong in (text.replace('"score": 0.', '"score": 1.'), text[:50], "[]", "[[" * 5000):
+        assert wrong != text
+        file.write_text(wrong)
+        with pytest.raises(ValueError, match=r"checkpoint: .*piece-.*json is damaged"):
+            search_of("single fits", checkpoint=tmp_path).fit(X, y)
 
 
 def test_two_searches_do_not_share_a_directory(tmp_path):

@@ -156,3 +156,17 @@ def test_wide_rows_are_solved_exactly_at_first(n, wanted):
     assert state.forcing == wanted
     near = newton.FiniteNewton(problem, 1e-8, 100, newton.NEAR)
     assert near.start(problem.evaluate(np.zeros(20))).forcing == newton.NEAR
+
+
+def test_weights_of_zero_are_left_even_where_they_are_near_the_minimum():
+    problem = PlainProblem(3)
+    problem.X *= 1e-7  # the objective is that of no weights, to 14 digits
+    start = problem.evaluate(np.zeros(10))
+    for forcing in (None, newton.NEAR):
+        found = finite_newton(problem, start, 1e-6, 100, forcing=forcing)
+        assert found.termination == "converged"
+        best = problem.X.T @ problem.y / len(problem.y) / problem.lam
+        assert np.allclose(found.point.w, best, rtol=0.02)
+    problem.X[:] = 0.0
+    found = finite_newton(problem, problem.evaluate(np.zeros(10)), 1e-6, 100)
+    assert (found.termination, found.n_iter) == ("converged", 0)
