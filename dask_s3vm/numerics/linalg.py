@@ -156,6 +156,46 @@ def add_multiple(out: np.ndarray, v: np.ndarray, factor: float) -> float:
     return (square[0] + square[1]) + (square[2] + square[3])
 
 
+# A symmetric positive definite matrix ---------------------------------------------------------
+
+
+def factored(matrix: np.ndarray) -> np.ndarray:
+    """Lower triangular L with L L^T = matrix, except for rounding.
+
+    The matrix is brought to a diagonal of 1 before, so that columns of very different sizes do no
+    harm, and as much is added there as rounding may have taken away: it is positive definite then.
+    """
+    n = len(matrix)
+    root = np.sqrt(np.diagonal(matrix))
+    scaled = matrix / root[:, None] / root
+    scaled[np.diag_indices(n)] = 1.0 + 10.0 * n * np.finfo(float).eps
+    with one_blas_thread():
+        return np.linalg.cholesky(scaled) * root[:, None]
+
+
+@kernel
+def solve_factored(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """x with L L^T x = b, for a lower triangular L; see `factored`."""
+    x = b.copy()
+    for i in range(x.size):
+        row = factor[i]
+        quads = i // 4
+        total = np.zeros(4)
+        for quad in range(quads):
+            for lane in range(4):
+                j = 4 * quad + lane
+                total[lane] += row[j] * x[j]
+        for j in range(4 * quads, i):
+            total[0] += row[j] * x[j]
+        x[i] = (x[i] - ((total[0] + total[1]) + (total[2] + total[3]))) / row[i]
+    for i in range(x.size - 1, -1, -1):
+        row = factor[i]
+        x[i] /= row[i]
+        for j in range(i):
+            x[j] -= row[j] * x[i]
+    return x
+
+
 # BLAS on one thread ---------------------------------------------------------------------------
 
 

@@ -10,10 +10,10 @@ The sums over rows are operations on shards. A row is "in the fit" if d_i^2 > 0.
 by a 1; the matrices that rows are multiplied with decide what it is for: a bias that is regularized
 like the rest, the subtraction of a mean, or nothing. Where an operation has an `origin`, it is
 subtracted from the rows first: large columns then lose no digits. Rows are processed in dense tiles
-by BLAS on one thread, so that sums have the same bits wherever they are computed.
+(`tiles`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,10 @@ from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels.flips import row_lengths
-from dask_s3vm.kernels.passes import dense_tile, square_norms
-from dask_s3vm.kernels.rows import CSR
+from dask_s3vm.kernels.passes import square_norms
 from dask_s3vm.numerics.linalg import one_blas_thread
 from dask_s3vm.problems.hinge import row_costs
-
-#: Tiles have about this many numbers, which fit the cache, but at least some rows, because each
-#: tile updates a whole d x d matrix.
-TILE = 1 << 15
-LEAST_ROWS = 256
-
+from dask_s3vm.problems.tiles import add_gram, tiles
 
 # Weights d_i^2 --------------------------------------------------------------------------------
 
@@ -109,10 +103,8 @@ def gram_block(
     width = shard.n_features + 1
     gram, moments = np.zeros((width, width)), np.zeros((width, len(positives)))
     square = shard.state["square"]
+    add_gram(gram, shard, np.flatnonzero(square > 0), square, origin)
     with one_blas_thread():
-        for part, tile in tiles(shard, np.flatnonzero(square > 0), origin):
-            scaled = tile * np.sqrt(square[part])[:, None]
-            gram += scaled.T @ scaled
         for part, tile in tiles(shard, labeled_in_fit(shard), origin):
             moments += tile.T @ (square[part][:, None] * targets_of(shard, part, positives))
     return gram, moments, float(np.add.reduce(square)), int(np.count_nonzero(square > 0))
@@ -221,32 +213,6 @@ def falling_outputs(shard: Shard, w: np.ndarray) -> tuple[np.ndarray, np.ndarray
 def count_positive(shard: Shard, w: np.ndarray) -> tuple[int]:
     """(number of rows in the fit with a positive output,)."""
     return (int(np.count_nonzero(falling_outputs(shard, w)[0] < 0.0)),)
-
-
-# Tiles ----------------------------------------------------------------------------------------
-
-
-def tiles(
-    shard: Shard, rows: np.ndarray, origin: np.ndarray | None = None
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the listed rows in dense tiles: (row numbers, (t, d + 1) float64 with a last 1).
-
-    `origin` is subtracted from the rows, if there is one.
-    """
-    width = shard.n_features + 1
-    size = max(LEAST_ROWS, TILE // width)
-    for low in range(0, len(rows), size):
-        part = rows[low : low + size]
-        tile = np.empty((len(part), width))
-        if isinstance(shard.rows, CSR):
-            tile[:] = 0.0
-            dense_tile(shard.rows, part, tile)
-        else:
-            tile[:, :-1] = shard.rows[part]
-        if origin is not None:
-            tile[:, :-1] -= origin
-        tile[:, -1] = 1.0
-        yield part, tile
 
 
 def targets_of(shard: Shard, rows: np.ndarray, positives: Sequence[int]) -> np.ndarray:

@@ -73,7 +73,9 @@ class Roughness:
     """
 
     def __init__(self, rows: Any, edges: np.ndarray) -> None:
-        n, self._rows, self._matrix = rows.shape[0], rows, None
+        n, self._rows = rows.shape[0], rows
+        #: M without the bias, or None where it is not stored
+        self.matrix: np.ndarray | None = None
         ends = np.concatenate([edges, edges[:, ::-1]]).T
         adjacent = sp.csr_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(n, n))
         laplacian = sp.diags_array(np.bincount(ends[0], minlength=n).astype(float)) - adjacent
@@ -81,7 +83,7 @@ class Roughness:
         with one_blas_thread():
             bent = self._laplacian @ rows
             if not sp.issparse(rows) and rows.shape[1] <= MOST_COLUMNS:
-                self._matrix = rows.T @ bent
+                self.matrix = rows.T @ bent
         own = rows.multiply(bent) if sp.issparse(rows) else rows * bent
         #: diagonal of M, 0 for the bias
         self.diagonal = np.append(np.asarray(own.sum(axis=0)).ravel(), 0.0)
@@ -89,8 +91,8 @@ class Roughness:
     def product(self, p: np.ndarray) -> np.ndarray:
         """M p, 0 for the bias."""
         with one_blas_thread():
-            if self._matrix is not None:
-                found = self._matrix @ p[:-1]
+            if self.matrix is not None:
+                found = self.matrix @ p[:-1]
             else:
                 found = self._rows.T @ (self._laplacian @ (self._rows @ p[:-1]))
         return np.append(found, 0.0)
@@ -151,6 +153,18 @@ class ManifoldProblem(L2SVMProblem):
         """Diagonal of H; see `QuadraticProblem.hessian_diagonal`."""
         weight, roughness = self._smoothness
         return super().hessian_diagonal(point) + weight * roughness.diagonal
+
+    def hessian(self, point: Point) -> np.ndarray:
+        """H as a matrix; see `QuadraticProblem.hessian`."""
+        weight, roughness = self._smoothness
+        assert roughness.matrix is not None
+        total = super().hessian(point)
+        total[:-1, :-1] += weight * roughness.matrix
+        return total
+
+    def patience(self, point: Point) -> int | None:
+        """See `QuadraticProblem.patience`; None where M is not stored."""
+        return None if self._smoothness.roughness.matrix is None else super().patience(point)
 
     def slope(self, point: Point, trial: Point) -> Slope:
         """step -> phi'(step) and phi''(step); see `QuadraticProblem.slope`."""

@@ -12,7 +12,8 @@ from dask_s3vm.engine.shard import Shard
 from dask_s3vm.kernels import soft_labels as passes
 from dask_s3vm.numerics.linalg import one_blas_thread
 from dask_s3vm.problems.hinge import outputs_at, row_costs
-from dask_s3vm.problems.least_squares import labeled_in_fit, targets_of, tiles, unlabeled_in_fit
+from dask_s3vm.problems.least_squares import labeled_in_fit, targets_of, unlabeled_in_fit
+from dask_s3vm.problems.tiles import add_gram, tiles
 
 
 @operation(reads=["squares"])
@@ -25,10 +26,8 @@ def all_moments(shard: Shard, positives: Sequence[int]) -> tuple[np.ndarray, np.
     width = shard.n_features + 1
     gram, moments = np.zeros((width, width)), np.zeros((width, len(positives)))
     square = shard.state["square"]
+    add_gram(gram, shard, np.flatnonzero(square > 0), square)
     with one_blas_thread():
-        for part, tile in tiles(shard, np.flatnonzero(square > 0)):
-            scaled = tile * np.sqrt(square[part])[:, None]
-            gram += scaled.T @ scaled
         for part, tile in tiles(shard, labeled_in_fit(shard)):
             moments += tile.T @ (square[part][:, None] * targets_of(shard, part, positives))
     return gram, moments

@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dask_s3vm.numerics.linalg import dot, norm, step_along, update_direction
+from dask_s3vm.numerics.linalg import (
+    dot,
+    factored,
+    norm,
+    solve_factored,
+    step_along,
+    update_direction,
+)
 from dask_s3vm.solvers.problem import NewtonProblem, Point, Slope, Steps
 
 #: A full step is kept as it is when the slope at its end is this small part of that at its start.
@@ -60,7 +67,7 @@ class NewtonState:
 
     n_iter, cg_steps : steps so far.
     last_norm : norm of the gradient before the last step.
-    scale : preconditioner.
+    scale : preconditioner; see `conjugate_gradients`.
     forcing : how well Newton systems are solved.
     termination : why it ended: "converged", "precision" or "max_iter"; "" while it goes on.
     """
@@ -118,16 +125,14 @@ class FiniteNewton:
         enough = near_norm(self.problem, point.value, self.tol)
         residual = _inner_tolerance(here, state.last_norm, enough, state.forcing)
         number = state.n_iter + 1
-        moved, step = _newton_step(self.problem, point, state.scale, residual, number, self.max_cg)
+        solve, scale = _direction(self.problem, point, state.scale, residual, self.max_cg)
+        moved, step = _line_search(self.problem, point, solve, number)
         cg_steps = state.cg_steps + step.cg_steps
         if not _is_progress(point, moved):
             ending = "converged" if is_near(self.problem, point, self.tol) else "precision"
             return replace(state, cg_steps=cg_steps, termination=ending), None
         ending = self._ending(moved, number)
-        state = replace(
-            state, point=moved, n_iter=number, cg_steps=cg_steps, last_norm=here, termination=ending
-        )
-        return state, step
+        return NewtonState(moved, number, cg_steps, here, scale, state.forcing, ending), step
 
     def _ending(self, point: Point, n_iter: int) -> str:
         is_blank = n_iter == 0 and not point.w.any() and point.gradient.any()
@@ -176,27 +181,44 @@ def preconditioner(problem: NewtonProblem, start: Point) -> np.ndarray:
     return np.sqrt(problem.hessian_diagonal(start))
 
 
-def _newton_step(
-    problem: NewtonProblem,
-    point: Point,
-    scale: np.ndarray,
-    residual: float,
-    iteration: int,
-    max_cg: int,
+def _direction(
+    problem: NewtonProblem, point: Point, scale: np.ndarray, residual: float, max_cg: int
+) -> tuple["CGResult", np.ndarray]:
+    """Solve the Newton system of a point to a residual; returns the preconditioner to go on with.
+
+    Where the system takes so many steps that its matrix would have cost no more, the matrix is made
+    and factored. The factor solves this system at once. It serves the next ones, too, whose active
+    rows and costs are others, until they take too many steps in their turn: over columns that
+    depend on each other, or differ much in size, a tenth of the steps or less in all.
+    """
+
+    def solve(scale: np.ndarray, max_steps: int) -> CGResult:
+        return conjugate_gradients(
+            lambda p: problem.hessian_product(point, p),
+            -point.gradient,
+            residual,
+            max_steps,
+            scale,
+            problem.cg_steps(point),
+        )
+
+    patience = problem.patience(point)
+    limit = max_cg if patience is None else min(patience, max_cg)
+    found = solve(scale, limit)
+    if found.residual <= residual or found.n_steps < limit or limit == max_cg:
+        return found, scale
+    scale = factored(problem.hessian(point))
+    again = solve(scale, max_cg - found.n_steps)
+    return replace(again, n_steps=found.n_steps + again.n_steps), scale
+
+
+def _line_search(
+    problem: NewtonProblem, point: Point, solve: "CGResult", iteration: int
 ) -> tuple[Point, NewtonStep]:
-    """One Newton step, whose system is solved to a residual."""
-    # 1 direction: least squares on the active rows
-    solve = conjugate_gradients(
-        lambda p: problem.hessian_product(point, p),
-        -point.gradient,
-        residual,
-        max_cg,
-        scale,
-        problem.cg_steps(point),
-    )
-    # 2 evaluate the full step: one pass, and the next gradient if it is kept
+    """Go from a point along a direction, to the minimum on the line or near it."""
+    # the full step: one pass, and the next gradient if it is kept
     moved = problem.evaluate(point.w + solve.x, beside=point)
-    # 3 line search, over outputs only
+    # the exact step, over outputs only
     at_0, at_1 = dot(point.gradient, solve.x), dot(moved.gradient, solve.x)
     step, rounds = 1.0, 0
     if abs(at_1) > FLAT * abs(at_0) and at_0 < 0:
@@ -267,18 +289,21 @@ def conjugate_gradients(
     rhs : right-hand side.
     tol : absolute bound on the norm of the residual.
     max_steps : most products.
-    scale : positive diagonal preconditioner; None for none.
-    steps : makes several steps at once, in place of the product; see `NewtonProblem.cg_steps`.
+    scale : preconditioner: a positive diagonal, or a triangular factor of a matrix like A (see
+        `factored`); None for none.
+    steps : makes several steps at once, in place of the product, where the preconditioner is
+        diagonal; see `NewtonProblem.cg_steps`.
     """
-    inverse = np.ones_like(rhs) if scale is None else 1.0 / scale
+    factor = scale if scale is not None and scale.ndim == 2 else None
+    inverse = np.ones_like(rhs) if scale is None or factor is not None else 1.0 / scale
     x = np.zeros_like(rhs)
     r = rhs.copy()
     residual = norm(r)
-    p = inverse * r
+    p = inverse * r if factor is None else solve_factored(factor, r)
     rz = dot(r, p)
     n_steps = 0
     while residual > tol and n_steps < max_steps:
-        if steps is not None:
+        if steps is not None and factor is None:
             most = min(AT_ONCE, max_steps - n_steps)
             made, rz, residual, is_zero = steps(x, r, p, inverse, rz, residual, tol, most)
             n_steps += made
@@ -292,7 +317,11 @@ def conjugate_gradients(
         previous = rz
         square, rz = step_along(x, r, p, product_p, inverse, rz / curvature)
         residual = math.sqrt(square)
-        update_direction(p, r, inverse, rz / previous)
+        z = r
+        if factor is not None:
+            z = solve_factored(factor, r)
+            rz = dot(r, z)
+        update_direction(p, z, inverse, rz / previous)
     return CGResult(x, n_steps, residual)
 
 

@@ -62,6 +62,14 @@ class NewtonProblem(Protocol):
         """Diagonal of H."""
         ...
 
+    def hessian(self, point: Point) -> np.ndarray:
+        """H as a matrix."""
+        ...
+
+    def patience(self, point: Point) -> int | None:
+        """Number of CG steps that cost as much as `hessian`; None where it is not to be had."""
+        ...
+
     def slope(self, point: Point, trial: Point) -> Slope:
         """First and second derivative of step -> f(w + step (trial.w - w))."""
         ...

@@ -13,6 +13,7 @@ import pytest
 
 import dask_s3vm as s3
 from dask_s3vm.checkpoints import holds_state
+from dask_s3vm.solvers import newton
 
 METHODS = {
     "tsvm": lambda **more: s3.TSVM(lam=1e-2, positive_ratio=0.5, **more),
@@ -20,6 +21,7 @@ METHODS = {
     "cccp": lambda **more: s3.CCCPS3VM(lam=1e-2, positive_ratio=0.5, **more),
     "star": lambda **more: s3.STARSVM(kernel="linear", **more),
 }
+METHODS["tsvm, factored systems"] = METHODS["tsvm"]
 
 
 class Stop(KeyboardInterrupt):
@@ -48,7 +50,12 @@ def rows(make_rows, rng):
 def test_from_workers_to_threads_to_other_workers(name, rows, tmp_path, tiny_shards, monkeypatch):
     monkeypatch.setattr("dask_s3vm.methods.run.SAVING_SHARE", 1e9)
     make = METHODS[name]
+    if "factored" in name:
+        rows = rows[0].toarray() * 10.0 ** np.linspace(-2, 3, rows[0].shape[1]), rows[1]
+        factors, factored = [], newton.factored
+        monkeypatch.setattr(newton, "factored", lambda H: factors.append(1) or factored(H))
     whole = make().fit(*rows)
+    assert "factored" not in name or factors
     with dask.config.set({"s3vm.checkpoint-interval": "0 s"}):
         n = len(whole.history_)
         for n_workers, place in ((2, n // 4), (0, n // 4), (3, 10**9)):

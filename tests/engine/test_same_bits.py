@@ -13,6 +13,7 @@ from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.engine.local import LocalEngine
 from dask_s3vm.problems import hinge
+from dask_s3vm.solvers import newton
 
 pytestmark = pytest.mark.usefixtures("tiny_shards")
 
@@ -58,6 +59,11 @@ def widened(X):
     return sp.csr_array((wide.data, 1700 * wide.indices, wide.indptr), shape=(X.shape[0], 70_000))
 
 
+def graded(X):
+    """The same rows with columns of very different sizes: Newton systems are factored."""
+    return X.toarray() * 10.0 ** np.linspace(-4, 3, X.shape[1])
+
+
 def bits(model):
     return model.coef_.tobytes(), model.intercept_.tobytes(), model.objective_
 
@@ -82,6 +88,7 @@ def reference(sparse_data, weights):
             "dense": fitted(X.toarray(), y),
             "weighted": fitted(X, y, weights),
             "wide": fitted(widened(X), y),
+            "graded": fitted(graded(X), y),
         }
 
 
@@ -90,6 +97,14 @@ def test_rows_in_memory_give_the_same_bits(place, reference, sparse_data, weight
     assert fitted(X, y) == reference["sparse"]
     assert fitted(X.toarray(), y) == reference["dense"]
     assert fitted(X, da.from_array(y, chunks=77), weights) == reference["weighted"]
+
+
+def test_factored_systems_give_the_same_bits(place, reference, sparse_data, as_dask, monkeypatch):
+    made, factored = [], newton.factored
+    monkeypatch.setattr(newton, "factored", lambda matrix: made.append(1) or factored(matrix))
+    X, y = sparse_data
+    assert fitted(as_dask(graded(X), CHUNKS, convert=np.asarray), y) == reference["graded"]
+    assert made
 
 
 def test_wide_rows_give_the_same_bits(place, reference, sparse_data, as_dask):

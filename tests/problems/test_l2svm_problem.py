@@ -1,5 +1,7 @@
 """Value, gradient, curvature and slope of the l2-SVM against plain algebra."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -80,6 +82,7 @@ def test_hessian_products_are_those_of_dense_algebra(setting, bias, rng):
     np.testing.assert_allclose(product, hessian @ p, rtol=1e-11, atol=1e-13)
     assert curvature == pytest.approx(p @ hessian @ p, rel=1e-12)
     np.testing.assert_allclose(problem.hessian_diagonal(point), np.diag(hessian), rtol=1e-12)
+    np.testing.assert_allclose(problem.hessian(point), hessian, rtol=1e-11, atol=1e-14)
     columns = np.array([problem.hessian_product(point, e)[0] for e in np.eye(13)])
     np.testing.assert_allclose(columns, columns.T, rtol=1e-12, atol=1e-14)
 
@@ -109,6 +112,14 @@ def test_a_point_stays_usable_beside_another(setting, bias, rng):
     after = problem.hessian_product(here, p)
     assert np.array_equal(before[0], after[0])
     assert before[1] == after[1]
+
+
+def test_patience_grows_with_what_the_matrix_costs(setting, monkeypatch):
+    problem = problem_of(setting, True)
+    some = problem.evaluate(np.zeros(13))
+    assert 0 < problem.patience(some) < problem.patience(replace(some, n_active=1))
+    monkeypatch.setattr(hinge, "WIDEST", 12)
+    assert problem.patience(some) is None
 
 
 def test_changing_lam_changes_the_regularizer_only(setting, bias, rng):

@@ -53,6 +53,13 @@ def test_roughness_is_the_mean_over_the_edges(kind, rng, monkeypatch):
     np.testing.assert_allclose(found.diagonal, np.diag(columns), rtol=1e-12, atol=1e-15)
 
 
+def test_a_roughness_of_rows_has_no_matrix(setting):
+    problem, _ = setting
+    point = problem.evaluate(np.zeros(9))
+    problem._smoothness.roughness.matrix = None
+    assert problem.patience(point) is None
+
+
 @pytest.fixture
 def setting(make_rows):
     """A problem on several shards, and its value written down from the formula."""
@@ -92,6 +99,8 @@ def test_value_gradient_and_curvature(setting, rng):
     assert curvature == pytest.approx(p @ product)
     units = [problem.hessian_product(problem.evaluate(w), unit)[0] for unit in np.eye(9)]
     np.testing.assert_allclose(problem.hessian_diagonal(point), np.diag(units), rtol=1e-12)
+    np.testing.assert_allclose(problem.hessian(point), units, rtol=1e-9, atol=1e-12)
+    assert problem.patience(point) > 0
 
 
 def test_slope_along_a_line(setting, rng):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dask_s3vm.numerics.linalg import factored, solve_factored
 from dask_s3vm.solvers.newton import conjugate_gradients, dot, norm
 
 
@@ -34,6 +35,29 @@ def test_scaling_with_the_diagonal_solves_a_diagonal_system_at_once():
     found = conjugate_gradients(product_of(np.diag(diagonal)), np.ones(8), 1e-10, 100, diagonal)
     assert found.n_steps == 1
     np.testing.assert_allclose(found.x, 1 / diagonal)
+
+
+def test_the_factor_of_the_matrix_solves_it_at_once():
+    matrix, rhs = system(3, 12)
+    found = conjugate_gradients(product_of(matrix), rhs, 1e-8 * norm(rhs), 100, factored(matrix))
+    assert found.n_steps == 1
+    np.testing.assert_allclose(found.x, np.linalg.solve(matrix, rhs), rtol=1e-6)
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 30), spread=st.floats(0.0, 8.0))
+def test_a_factor_solves_systems_of_columns_of_all_sizes(seed, n, spread):
+    matrix, rhs = system(seed, n)
+    sizes = 10.0 ** np.random.default_rng(seed).uniform(-spread, spread, n)
+    factor = factored(matrix * sizes[:, None] * sizes)
+    assert np.array_equal(factor, np.tril(factor))
+    x = solve_factored(factor, rhs * sizes)
+    np.testing.assert_allclose(x * sizes, np.linalg.solve(matrix, rhs), rtol=1e-6, atol=1e-8)
+
+
+def test_a_matrix_that_rounding_has_made_singular_has_a_factor():
+    factor = factored(np.ones((20, 20)))
+    assert np.all(np.isfinite(factor))
+    assert np.all(np.diagonal(factor) > 0.0)
 
 
 def test_it_stops_at_the_tolerance_and_reports_the_residual():

@@ -33,6 +33,15 @@ class PlainProblem:
         active = self.y * (self.X @ w) < 1
         return Point(w, float(self.f(w)), self.g(w), int(active.sum()), 0)
 
+    #: see `NewtonProblem.patience`
+    n_patient = None
+
+    def patience(self, point):
+        return self.n_patient
+
+    def hessian(self, point):
+        return self._hessian(point.w)
+
     def _hessian(self, w):
         part = self.X[self.y * (self.X @ w) < 1]
         return self.lam * np.eye(self.X.shape[1]) + part.T @ part / len(self.y)
@@ -156,6 +165,45 @@ def test_wide_rows_are_solved_exactly_at_first(n, wanted):
     assert state.forcing == wanted
     near = newton.FiniteNewton(problem, 1e-8, 100, newton.NEAR)
     assert near.start(problem.evaluate(np.zeros(20))).forcing == newton.NEAR
+
+
+def graded(n_patient):
+    """Columns that depend on each other, and differ in size by nine orders of magnitude."""
+    problem = PlainProblem(1, n=400, d=40, lam=1e-5)
+    problem.X = problem.X @ np.tril(np.ones((40, 40))) * 10.0 ** np.linspace(-6, 3, 40)
+    problem.n_patient = n_patient
+    return problem
+
+
+def test_systems_that_take_long_are_factored():
+    steps, factors = {}, {}
+    for n_patient in (None, 5):
+        problem = graded(n_patient)
+        result = solve(problem, tol=1e-4)
+        assert result.termination == "converged"
+        steps[n_patient], factors[n_patient] = result.cg_steps, result.scale
+    assert factors[None].shape == (40,)
+    assert factors[5].shape == (40, 40)
+    assert steps[5] < 0.1 * steps[None]
+
+
+def test_a_factor_serves_until_it_takes_long_too():
+    problem, made = graded(5), []
+    problem.hessian = lambda point: made.append(1) or problem._hessian(point.w)
+    result = solve(problem, tol=1e-8)
+    assert 0 < len(made) < result.n_iter
+    assert result.cg_steps < 10 * result.n_iter
+    again = finite_newton(problem, problem.evaluate(result.point.w), 1e-16, 100, scale=result.scale)
+    assert again.cg_steps < 10 * max(again.n_iter, 1)
+
+
+def test_patience_is_not_tried_where_the_limit_is_lower():
+    problem = graded(5)
+    problem.hessian = lambda point: pytest.fail("asked")
+    state = newton.FiniteNewton(problem, 1e-8, 3, max_cg=5).start(problem.evaluate(np.zeros(40)))
+    while not state.done:
+        state, _ = newton.FiniteNewton(problem, 1e-8, 3, max_cg=5).advance(state)
+    assert state.scale.ndim == 1
 
 
 def test_weights_of_zero_are_left_even_where_they_are_near_the_minimum():
