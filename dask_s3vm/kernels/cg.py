@@ -1,7 +1,7 @@
 """Steps of conjugate gradients on one block of rows, without a return to Python between them.
 
 On a few thousand rows a product takes 10 or 20 microseconds, and what Python does around it three
-times as long. The operations are those of `solvers.newton.conjugate_gradients`, in the same order:
+times as long. The operations are those of `solvers.conjugate_gradients`, in the same order:
 so are the bits.
 """
 

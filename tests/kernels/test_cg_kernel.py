@@ -6,8 +6,7 @@ import scipy.sparse as sp
 
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.problems.hinge import L2SVMProblem
-from dask_s3vm.solvers import newton
-from dask_s3vm.solvers.newton import conjugate_gradients
+from dask_s3vm.solvers.conjugate_gradients import conjugate_gradients
 
 
 @pytest.fixture(params=["dense", "float32", "csr", "ones"])
@@ -30,7 +29,7 @@ def problem_of(rows, n_shards=1):
 @pytest.mark.parametrize("most", [3, 1000])
 @pytest.mark.parametrize("at_once", [1, 4, 32])
 def test_bits_and_rounds_of_single_products(rows, rng, most, at_once, monkeypatch):
-    monkeypatch.setattr(newton, "AT_ONCE", at_once)
+    monkeypatch.setattr("dask_s3vm.solvers.conjugate_gradients.AT_ONCE", at_once)
     problem = problem_of(rows)
     point = problem.evaluate(rng.normal(size=14))
     scale = np.sqrt(problem.hessian_diagonal(point))

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dask_s3vm.numerics.linalg import factored, solve_factored
-from dask_s3vm.solvers.newton import conjugate_gradients, dot, norm
+from dask_s3vm.numerics.linalg import dot, factored, norm, solve_factored
+from dask_s3vm.solvers.conjugate_gradients import conjugate_gradients
 
 
 def system(seed, n):

@@ -206,6 +206,55 @@ def test_patience_is_not_tried_where_the_limit_is_lower():
     assert state.scale.ndim == 1
 
 
+def images():
+    """Rows of numbers up to 255 whose classes can be separated, as photographs have them."""
+    rng = np.random.default_rng(0)
+    problem = PlainProblem(0, n=300, d=100, lam=1e-5)
+    X = rng.random((300, 100)) @ rng.random((100, 100)) ** 4
+    problem.X = np.round(255.0 * (X - X.min()) / (X - X.min()).max())
+    outputs = (problem.X - problem.X.mean(axis=0)) @ rng.normal(size=100)
+    problem.y = np.where(outputs > np.quantile(outputs, 0.8), 1.0, -1.0)
+    return problem
+
+
+def test_short_steps_ease_the_problem(monkeypatch):
+    problem, steps = images(), []
+    result = solve(problem, tol=1e-6, max_iter=1000, on_step=steps.append)
+    assert result.is_eased
+    assert result.termination == "converged"
+    assert problem.lam == 1e-5
+    assert result.point.value == problem.f(result.point.w)
+    assert [step.objective for step in steps][-1] == result.point.value
+    monkeypatch.setattr(newton, "SHORT", 0.0)
+    never = solve(images(), tol=1e-6, max_iter=1000)
+    assert not never.is_eased
+    assert result.n_iter < 0.3 * never.n_iter
+    assert result.point.value == pytest.approx(never.point.value, rel=2e-6)
+
+
+def test_an_eased_problem_goes_on_from_any_state():
+    problem = images()
+    whole = solve(problem, tol=1e-6)
+    method = newton.FiniteNewton(problem, 1e-6, 100)
+    state, falls = method.start(problem.evaluate(np.zeros(100))), []
+    while not state.done:
+        state, _ = newton.FiniteNewton(problem, 1e-6, 100).advance(state)
+        falls.append(state.falls)
+    assert max(falls) > 0 == falls[-1]
+    assert problem.lam == 1e-5
+    assert np.array_equal(state.point.w, whole.point.w)
+
+
+def test_a_point_of_another_lam(problem):
+    w = np.arange(10.0)
+    point = problem.evaluate(w)
+    problem.lam += 0.5
+    moved, there = newton.with_lam(point, 0.5), problem.evaluate(w)
+    assert moved.value == pytest.approx(there.value)
+    np.testing.assert_allclose(moved.gradient, there.gradient)
+    assert newton.with_lam(point, 0.0) is point
+
+
 def test_weights_of_zero_are_left_even_where_they_are_near_the_minimum():
     problem = PlainProblem(3)
     problem.X *= 1e-7  # the objective is that of no weights, to 14 digits
