@@ -17,7 +17,7 @@ more: lanes have few active rows in common.
 
 import queue
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,7 +26,7 @@ from dask_s3vm.engine.local import LocalEngine
 from dask_s3vm.engine.operations import ALWAYS, Operation, Uses, operation, uses_of
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import Engine, RoundTimes
-from dask_s3vm.engine.shard import Shard, drop_state
+from dask_s3vm.engine.shard import Shard, drop_state, shared
 from dask_s3vm.engine.thread_lanes import LaneThread, Stopped, run_in_threads
 from dask_s3vm.engine.tree import Parts
 from dask_s3vm.kernels.rows import CSR
@@ -314,7 +314,7 @@ def _seen_from(shard: Shard, lane: int) -> Shard:
     """Return the shard with the row state of a lane; rows and labels are those of all lanes."""
     name = _prefix(lane)
     if name not in shard.state:
-        shard.state[name] = replace(shard, state={})
+        shard.state[name] = shared(shard)
     return shard.state[name]
 
 

@@ -8,7 +8,7 @@ one (see `calls.WorkerGroup`).
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dask_s3vm import interrupts
@@ -16,7 +16,7 @@ from dask_s3vm.engine import memory
 from dask_s3vm.engine.operations import Operation
 from dask_s3vm.engine.plan import Layout
 from dask_s3vm.engine.protocol import RoundTimes
-from dask_s3vm.engine.shard import Shard, drop_state
+from dask_s3vm.engine.shard import Shard, drop_state, shared
 from dask_s3vm.engine.tree import Parts, TreeSum, cover_all, sum_in_turn
 
 
@@ -103,7 +103,7 @@ class SharedRows:
 
     def engine(self, n_threads: int = 1) -> LocalEngine:
         """Create an engine over these rows."""
-        return LocalEngine([replace(s, state={}) for s in self.shards], self.layout, n_threads)
+        return LocalEngine([shared(shard) for shard in self.shards], self.layout, n_threads)
 
     @property
     def nbytes(self) -> int:

@@ -6,7 +6,7 @@ that will hold it.
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,10 +130,20 @@ class Shard:
             self.in_file.release()
 
 
+#: Where `hold_out` keeps the weights that it replaced.
+_GIVEN = "given_weights"
+
+
+def shared(shard: Shard) -> Shard:
+    """Return the same rows with row state of their own: none, except which rows are held out."""
+    kept = {_GIVEN: shard.state[_GIVEN]} if _GIVEN in shard.state else {}
+    return replace(shard, state=kept)
+
+
 def drop_state(shard: Shard) -> None:
     """Drop all row state, and restore the weights that `hold_out` replaced."""
-    if "given_weights" in shard.state:
-        (shard.weights,) = shard.state["given_weights"]
+    if _GIVEN in shard.state:
+        (shard.weights,) = shard.state[_GIVEN]
     shard.state.clear()
 
 
@@ -143,7 +153,7 @@ def hold_out(shard: Shard, rows: np.ndarray) -> None:
 
     rows : global row numbers, ascending.
     """
-    (given,) = shard.state.setdefault("given_weights", (shard.weights,))
+    (given,) = shard.state.setdefault(_GIVEN, (shard.weights,))
     low, high = np.searchsorted(rows, (shard.first_row, shard.first_row + shard.n_rows))
     weights = np.ones(shard.n_rows) if given is None else given.copy()
     weights[rows[low:high] - shard.first_row] = 0.0

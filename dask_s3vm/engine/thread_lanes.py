@@ -12,11 +12,11 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from dask_s3vm import _config, interrupts
 from dask_s3vm.engine.local import LocalEngine
+from dask_s3vm.engine.shard import shared
 
 R = TypeVar("R")
 
@@ -59,7 +59,7 @@ class ThreadLane(LocalEngine):
     """
 
     def __init__(self, whole: LocalEngine, lock: threading.Lock) -> None:
-        shards = [replace(shard, state={}) for shard in whole.shared_rows().shards]
+        shards = [shared(shard) for shard in whole.shared_rows().shards]
         super().__init__(shards, whole.layout, 1)
         self.times = whole.times
         self._whole = whole

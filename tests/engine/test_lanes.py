@@ -110,6 +110,27 @@ def test_solves_in_turn(rows, monkeypatch, reason):
         assert run_together(engine, [lambda one: one] * 3) == [engine] * 3
 
 
+def test_rows_that_a_solve_alone_held_out_are_back(rows, alone, engine_of):
+    engine = engine_of(rows)
+    assert run_together(engine, works_of(SOLVES[:1])) == alone[:1]  # leaves them held out
+    assert run_together(engine, works_of(SOLVES[1:])) == alone[1:]
+    assert run_together(engine, works_of(SOLVES[:1])) == alone[:1]
+
+
+def test_rows_held_out_of_all_solves_stay_so(rows, engine_of):
+    held = np.arange(0, 400, 7)
+
+    def weights(engine):
+        engine.each(set_total)
+        return [np.flatnonzero(w == 0).tolist() for w in engine.each(weights_of)]
+
+    engine = engine_of(rows)
+    engine.each(hold_out, held)
+    before = weights(engine)
+    assert sum(map(len, before)) == len(held)
+    assert run_together(engine, [weights] * 3) == [before] * 3
+
+
 @pytest.mark.parametrize("most", [2, 3, 32])
 def test_lanes_give_the_same_bits_in_fewer_rounds(rows, alone, losses, most):
     cluster = losses(*rows)
@@ -136,6 +157,10 @@ def test_rows_lost_at_any_round_are_restored_for_every_lane(rows, alone, losses)
         engine = cluster.engine(at)
         assert run_together(engine, works_of(chosen)) == alone[:4], at
         assert engine.losses == 1
+
+
+def weights_of(shard):
+    return shard.weights
 
 
 @operation(sets="total")

@@ -21,6 +21,7 @@ from dask_s3vm import (
     S3VM,
     STARSVM,
     TSVM,
+    LapSVM,
     SubmodularS3VM,
     UnitScaler,
     load_model,
@@ -176,6 +177,26 @@ def test_the_same_bits_from_any_chunks(tiny_shards):
 
 
 @pytest.mark.cluster
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_the_same_decision_with_folds_at_once(n_threads, tiny_shards, monkeypatch):
+    """Five folds are no multiple of two or three: one is left over, several times."""
+    monkeypatch.setattr("dask_s3vm.engine.lanes.KERNEL_BYTES", 0)
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % 2
+    X, few = (
+        rng.normal(size=(400, 5)) + 0.6 * y[:, None],
+        np.where(rng.permutation(400) < 40, y, -1),
+    )
+    found = []
+    for number in (1, n_threads):
+        with dask.config.set({"s3vm.threads": number}):
+            found.append(LapSVM(safe=True).fit(X, few))
+    one, several = found
+    assert "4 times" in one.decision_reason_
+    assert several.candidates_ == one.candidates_
+    assert several.coef_.tobytes() == one.coef_.tobytes()
+
+
 def test_the_same_bits_on_a_cluster(tiny_shards):
     from distributed import Client, LocalCluster
 
