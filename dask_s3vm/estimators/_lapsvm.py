@@ -18,6 +18,8 @@ from dask_s3vm.problems.manifold import Smoothness
 class LapSVM(LapSVMParameters, GuardedS3VM):
     r"""SVM whose outputs change little between neighboring rows (Laplacian SVM), in the primal.
 
+    The model is a mean of what the method finds and of `L2SVM`; see `supervised_part`.
+
     Minimizes, o = w.x, over the labeled rows and the edges E of a graph of all rows::
 
         1/2l sum_lab max(0, 1 - y o)^2 + lam/2 |w|^2 + lam_manifold/2|E| sum_E (o_i - o_j)^2
@@ -25,12 +27,14 @@ class LapSVM(LapSVMParameters, GuardedS3VM):
     The graph joins each row to its `n_neighbors` nearest ones, in either direction. It is for
     classes along curved shapes, such as images of things that turn or of digits, and for a kernel:
     a plane can hardly follow a shape. Where the classes are clusters, use `TSVM`; where neither
-    holds, it is worse than `L2SVM`, and ``safe=True`` asks the labels.
+    holds, the graph misleads. With 20 labels or more, the labels are asked (see `supervised_part`);
+    with fewer, ``safe=True`` asks them.
 
     Up to 10,000 rows are in the graph, drawn by their numbers and brought into this process, so
     that the cost of a fit grows linearly with the rows; more of them hardly lower the error. With a
     kernel, neighbors are near in its features. Sample weights do not weigh edges, but rows of
-    weight 0 have none. With ``lam_manifold=0`` it is exactly `L2SVM`.
+    weight 0 have none. With ``lam_manifold=0`` it is exactly `L2SVM`; with ``balance="paper"`` the
+    minimum above is the model.
 
     References
     ----------
@@ -47,6 +51,8 @@ class LapSVM(LapSVMParameters, GuardedS3VM):
     >>> float((model.fit(X, hide_labels(y, 6)).predict(X) == y).mean().compute()) > 0.95
     True
     """
+
+    _seeks_gap = False
 
     def _is_supervised(self, totals: Any) -> bool:
         return self.lam_manifold == 0 or super()._is_supervised(totals)

@@ -131,6 +131,10 @@ class SettledModel:
     decision_reason_: str
     candidates_: list[dict[str, Any]]
 
+    #: whether the method looks for a boundary where rows are few, so that the rows can tell how
+    #: much of the supervised SVM to add; else it is as much as the labeled rows ask for
+    _seeks_gap: ClassVar[bool] = True
+
     #: part of the supervised SVM that folds of the labels have decided on; None if not asked
     _part_of_folds: float | None = None
 
@@ -202,7 +206,7 @@ class SettledModel:
             and task.rare_is_known
             and unseen().speaks_for_one_class(task.ratio_interval)
         )
-        part = supervised_part(found, task.competes, unseen)
+        part = supervised_part(found, task.competes, unseen) if self._seeks_gap else found.asked
         return Weighed(solution, supervised, part, modest, found)
 
     def _beside(

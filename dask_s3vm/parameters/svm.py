@@ -21,6 +21,7 @@ from dask_s3vm.parameters.shared import (
     KernelParameters,
     LabelParameters,
     ProbabilityParameters,
+    RatioParameters,
     RegularizationParameters,
     RunParameters,
     StoppingParameters,
@@ -63,7 +64,7 @@ class L2SVMParameters(
 
 
 @parametrized
-class LapSVMParameters(L2SVMParameters, SafetyParameters):
+class LapSVMParameters(L2SVMParameters, RatioParameters, BlendParameters, SafetyParameters):
     """Parameters of the Laplacian SVM."""
 
     facts = MethodFacts(

@@ -78,7 +78,7 @@ def make(method, kernel, sigma, n_labels, ratio):
         "SubmodularS3VM": lambda: SubmodularS3VM(1.0, 0.1, **semi),
         "STARSVM": lambda: STARSVM(1.0, 0.7, **semi),
         NARROW: lambda: L2SVM(1e-4, **ours | narrow),
-        "LapSVM": lambda: LapSVM(1e-4, 1.0, **ours | narrow),
+        "LapSVM": lambda: LapSVM(1e-4, 1.0, **ours | narrow, balance="paper"),
     }  # fmt: skip
     if method in makers:
         return makers[method]()

@@ -145,7 +145,7 @@ def labels_and_ranking(method, X, few, graph):
     known = np.flatnonzero(few >= 0)
     if method == LANDMARKS:
         model = LapSVM(GAMMA_A / len(known), GAMMA_I, kernel="rbf", gamma=GAMMA, random_state=0,
-                       n_components=min(300, len(few))).fit(X, few)  # fmt: skip
+                       n_components=min(300, len(few)), balance="paper").fit(X, few)  # fmt: skip
         ranking = np.asarray(model.decision_function(X)) - model.intercept_[0]
         return (ranking > 0).astype(int), ranking
     if method == "self-training":

@@ -1,5 +1,7 @@
 """LapSVM: its minimum against a general solver, what the graph does, and where it is left out."""
 
+from functools import partial
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -43,7 +45,7 @@ def minimum(X, y, positive, lam, lam_manifold, k):
 def test_the_minimum_is_found(kind, rows):
     X, y = rows
     w, value = minimum(X, y, 1, 0.05, 0.7, 4)
-    model = LapSVM(0.05, 0.7, n_neighbors=4, tol=1e-14).fit(kind(X), y)
+    model = LapSVM(0.05, 0.7, n_neighbors=4, tol=1e-14, balance="paper").fit(kind(X), y)
     np.testing.assert_allclose(np.append(model.coef_, model.intercept_), w, rtol=1e-5, atol=1e-7)
     assert model.objective_ == pytest.approx(value, rel=1e-10)
     far = L2SVM(0.05, tol=1e-14).fit(X, y).coef_
@@ -53,7 +55,7 @@ def test_the_minimum_is_found(kind, rows):
 def test_every_class_has_its_minimum(rows):
     X, y = rows
     y = np.where(y < 0, -1, np.arange(90) % 3)
-    model = LapSVM(0.05, tol=1e-14).fit(X, y)
+    model = LapSVM(0.05, tol=1e-14, supervised_part=0.0).fit(X, y)
     for number in range(3):
         w, _ = minimum(X, y, number, 0.05, 1.0, 6)
         np.testing.assert_allclose(model.coef_[number], w[:-1], rtol=1e-4, atol=1e-6)
@@ -78,8 +80,8 @@ def test_without_the_graph_it_is_the_supervised_svm(rows):
 def test_rows_of_weight_0_have_no_edges(rows):
     X, y = rows
     weights = np.where(np.arange(90) < 70, 1.0, 0.0)
-    part = LapSVM(1e-2, tol=1e-14).fit(X, y, sample_weight=weights)
-    fewer = LapSVM(1e-2, tol=1e-14).fit(X[:70], y[:70])
+    make = partial(LapSVM, 1e-2, tol=1e-14, balance="paper")
+    part, fewer = make().fit(X, y, sample_weight=weights), make().fit(X[:70], y[:70])
     np.testing.assert_allclose(part.coef_, fewer.coef_, rtol=1e-6)
 
 
@@ -128,6 +130,18 @@ def test_the_guard_keeps_the_graph_where_it_helps(shape, rng):
     alone = LapSVM(1e-4, 10.0, **kernel, random_state=0).fit(X, few)
     plain = L2SVM(1e-4, **kernel, random_state=0).fit(X, few)
     np.testing.assert_array_equal(model.coef_, (alone if shape == "moons" else plain).coef_)
+
+
+def test_labels_are_asked_by_default(rng):
+    """Neighbors tell nothing of the class, which a plane does."""
+    X = rng.normal(size=(400, 20))
+    y = (X.sum(axis=1) > 0).astype(int)
+    few = np.where(np.arange(400) < 60, y, -1)
+    model, plain, bold = LapSVM(), L2SVM(), LapSVM(supervised_part=0.0)
+    wrong = [np.mean(one.fit(X, few).predict(X) != y) for one in (model, plain, bold)]
+    assert wrong[0] <= wrong[1] + 0.01 < wrong[2]
+    assert model.supervised_part_ > 0.0 == bold.supervised_part_
+    assert "held out" in model.decision_reason_
 
 
 def test_moons_are_followed_where_the_supervised_svm_cuts_them():
