@@ -130,6 +130,7 @@ class Group:
         self._n_shards = n_shards
         self._n_threads = n_threads
         self._shards: list[Shard] = []
+        self._backward = False
         self._pool: ThreadPoolExecutor | None = None
         self._hold(shards)
 
@@ -145,7 +146,7 @@ class Group:
         other in a flat tuple, which dask sends a millisecond faster than a nested one.
         """
         nodes = self._nodes if numbers is None else cover_all(numbers, self._n_shards)
-        if self._helpers < 1:  # small rows: no locks
+        if self._helpers < 1 and not self._mapped:  # small rows: no locks
             return tuple(
                 part
                 for node in nodes
@@ -189,17 +190,25 @@ class Group:
         self._shards = sorted(shards, key=lambda shard: shard.number)
         self._by_number: dict[int, Shard] = {shard.number: shard for shard in self._shards}
         self._nodes = cover_all([shard.number for shard in self._shards], self._n_shards)
+        self._mapped = any(shard.in_file is not None for shard in shards)
         self._helpers = min(self._n_threads, len(shards)) - 1
         if self._helpers > 0 and self._pool is None:
             self._pool = ThreadPoolExecutor(self._n_threads - 1, thread_name_prefix="s3vm")
 
     def _spread(self, work: Callable[[Shard], None], numbers: Sequence[int] | None = None) -> None:
-        """Call `work` for all or some shards, in this thread and those of the pool."""
+        """Call `work` for all or some shards, in this thread and those of the pool.
+
+        Rows in files are gone over forward and backward in turn.
+        """
         shards = self._shards
         if numbers is not None:
             chosen = set(numbers)
             shards = [shard for shard in shards if shard.number in chosen]
-        queue = iter(shards)
+        # Of files that do not fit into memory, the pages where the last pass ended are still there:
+        # of 0.6 GB, with memory for half of it, a quarter less was read than always forward.
+        if self._mapped:
+            self._backward = not self._backward
+        queue = iter(shards[::-1] if self._backward else shards)
         if self._pool is None:
             _drain(queue, work)
             return

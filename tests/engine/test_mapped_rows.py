@@ -3,6 +3,7 @@
 import mmap
 import os
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import psutil
@@ -13,6 +14,7 @@ from mapped_cases import opener, write_rows
 
 from dask_s3vm.engine import memory, plan
 from dask_s3vm.engine.blocks import load_rows, make_block, opened, slice_block
+from dask_s3vm.engine.local import Group
 from dask_s3vm.engine.mapped import MappedRows, mapped_array
 from dask_s3vm.engine.shard import build_shard
 from dask_s3vm.kernels.rows import CSR
@@ -196,6 +198,25 @@ def test_a_shard_lets_go_only_where_memory_is_short(tmp_path, data, monkeypatch)
     assert not shard.may_copy(0.1)
     shard.in_file = None  # rows in memory are not asked about
     assert shard.may_copy(0.1)
+
+
+def test_passes_over_files_go_forward_and_backward_in_turn(tmp_path, data):
+    shard = mapped_shard(str(tmp_path / "rows.bin"), *data)
+    ahead = [0, 1, 2, 3, 4, 5]
+    for in_file, orders in ((shard.in_file, [ahead[::-1], ahead]), (None, [ahead, ahead])):
+        group = Group([replace(shard, number=i, in_file=in_file) for i in ahead], 6, 1)
+        sums = set()
+        for order in 2 * orders:
+            seen = []
+
+            def third(shard, seen=seen):
+                seen.append(shard.number)
+                return (1.0 / (3.0 + shard.number),)
+
+            sums.add(group.sum(third))
+            assert seen == order
+        assert len(sums) == 1  # the same bits
+        assert group.each(lambda shard: shard.number) == ahead
 
 
 def test_an_empty_block_does_not_keep_the_others_from_being_mapped():
