@@ -55,7 +55,7 @@ LAYERS = {
     "reports": ["_version", "_config", "parameters", "io", "plotting"],
     "bench": [
         "_config", "local_cluster", "kernels", "engine", "problems", "live", "estimators",
-        "baselines", "model_selection", "datasets",
+        "baselines", "model_selection", "datasets", "plotting",
     ],
     "cli": [
         "_version", "_config", "exceptions", "parameters", "labels", "interrupts", "local_cluster",

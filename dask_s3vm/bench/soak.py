@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 import distributed
@@ -30,6 +30,7 @@ from dask_s3vm.bench.safety import worker_processes
 from dask_s3vm.datasets import hide_labels, make_text
 from dask_s3vm.engine.calls import RemoteActor
 from dask_s3vm.estimators import L2SVM, QPS3VM, S2RLSC, TSVM
+from dask_s3vm.plotting.style import BLUE, GRAY, axes, finish, tidy
 
 Row = dict[str, Any]
 
@@ -40,8 +41,35 @@ WARM_UP = 0.25
 FLAT = 0.5
 
 
-def measure_soak(n_fits: int, n_rows: int) -> list[Row]:
-    """Fit four methods in turn, then repeat their traffic, and compare the growth of each process.
+class Soak(NamedTuple):
+    """MiB of each process after each fit, and after each repetition of its traffic.
+
+    left : tasks and futures that the fits have left behind.
+    """
+
+    fits: dict[str, np.ndarray]
+    control: dict[str, np.ndarray]
+    left: dict[str, int]
+
+    def rows(self) -> list[Row]:
+        """Compare the growth of each process."""
+        return [_row(name, self.fits[name], self.control[name], self.left) for name in self.fits]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the growth of each process since the warm-up; returns the matplotlib Axes."""
+        ax = tidy(axes(ax))
+        for mib, color, what in ((self.control, GRAY, "plain dask"), (self.fits, BLUE, "fits")):
+            for (name, own), style in zip(mib.items(), ("-", "--", ":"), strict=False):
+                first = _warm(len(own))
+                label = f"{what}: {name}"
+                ax.plot(own - own[first], color=color, ls=style, lw=1, label=label)
+        ax.set_xlabel("fits")
+        ax.set_ylabel("MiB more than after the warm-up")
+        return finish(ax)
+
+
+def measure_soak(n_fits: int, n_rows: int) -> Soak:
+    """Fit four methods in turn, then repeat their traffic.
 
     The scheduler of a local cluster runs in this process, with the client.
     """
@@ -59,15 +87,15 @@ def measure_soak(n_fits: int, n_rows: int) -> list[Row]:
             repeats = [lambda one=one: one.repeat(client) for one in traffic]
             # profiles and samples of the system grow with time
             control, _, _ = _memory_over(client, repeats, n_fits, seconds)
-    return [_row(name, ours[name], control[name], left) for name in ours]
+    return Soak(ours, control, left)
 
 
 def _fits(n_rows: int) -> list[Callable[[], Any]]:
     X, y = make_text(n_rows, 2000, block="scipy", chunks=max(n_rows // 4, 1), random_state=0)
     all_labels = np.asarray(y.compute(scheduler="threads"))
     few = hide_labels(all_labels, 100, random_state=0)
-    small = np.asarray(np.random.default_rng(0).random((400, 10)))
     labels = hide_labels(all_labels[:400], 20, random_state=0)
+    small = np.asarray(np.random.default_rng(0).random((len(labels), 10)))
     pooled = S2RLSC(lam=0.1, n_restarts=4, positive_ratio=0.5, random_state=0)
     return [
         lambda: L2SVM().fit(X, y),
@@ -232,9 +260,14 @@ def _row(name: str, fits: np.ndarray, control: np.ndarray, left: dict[str, int])
     }
 
 
+def _warm(n_fits: int) -> int:
+    """Number of the first fit after the warm-up."""
+    return int(WARM_UP * n_fits)
+
+
 def _growth(mib: np.ndarray) -> tuple[float, float]:
     """Return MiB per hundred after the warm-up, by least squares, and its standard error."""
-    later = mib[int(WARM_UP * len(mib)) :]
+    later = mib[_warm(len(mib)) :]
     x = np.arange(len(later)) - 0.5 * (len(later) - 1)
     slope = float(x @ later / (x @ x))
     rest = later - later.mean() - slope * x

@@ -147,12 +147,16 @@ def others(rows: tuple[int, ...], labels: int, as_json: bool) -> None:
 @bench.command()
 @_with_default("--fits", default=200, help="Number of fits.")
 @_with_default("--rows", default=5_000, help="Number of rows.")
+@click.option("--plot", type=click.Path(dir_okay=False), help="Picture to draw, .png or .svg.")
 @json_option
-def soak(fits: int, rows: int, as_json: bool) -> None:
+def soak(fits: int, rows: int, plot: str | None, as_json: bool) -> None:
     """Measure the memory of a cluster over many fits, beside that of plain dask."""
     from dask_s3vm.bench.soak import measure_soak
 
-    show(measure_soak(fits, rows), as_json)
+    found = measure_soak(fits, rows)
+    show(found.rows(), as_json)
+    if plot is not None:
+        found.plot().figure.savefig(plot)
 
 
 @bench.command()

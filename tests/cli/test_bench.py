@@ -2,8 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 from running import run
+
+from dask_s3vm.bench.soak import Soak
 
 
 def measured(*args):
@@ -38,3 +41,22 @@ def test_the_live_page_is_measured_by_its_parts():
     assert table["round"]["%_of_time"] == pytest.approx(100.0)
     assert table["round"]["wall_ms"] > 0
     assert table["message"]["wall_ms"] > 0
+
+
+@pytest.mark.cluster
+def test_memory_over_fits_is_compared_with_dask_alone(tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "memory.svg"
+    table = measured("soak", "--fits", 4, "--rows", 300, "--plot", picture)
+    assert [row["process"] for row in table] == ["client and scheduler", "worker 0", "worker 1"]
+    for row in table:
+        assert row["ours"] == pytest.approx(row["MiB_per_100_fits"] - row["without_us"])
+        assert (row["fits"], row["tasks"], row["futures"]) == (4, 0, 0)
+    assert b"plain dask: worker 1" in picture.read_bytes()
+
+
+def test_growth_begins_after_the_warm_up():
+    fits = np.r_[np.linspace(100.0, 300.0, 50), 300.0 + 0.02 * np.arange(150)]
+    row = Soak({"worker": fits}, {"worker": np.full(200, 50.0)}, {"tasks": 0}).rows()[0]
+    assert row["MiB_per_100_fits"] == row["ours"] == pytest.approx(2.0)
+    assert (row["without_us"], row["flat"]) == (0.0, "no")
