@@ -324,12 +324,17 @@ def kernel_values(
 
 
 def prepared_rows(kernel: Any, rows: Any, origin: np.ndarray | None) -> Any:
-    """Return the rows in float64, relative to `origin`, dense if the kernel needs it."""
+    """Return the rows in float64, relative to `origin`, dense and writable if the kernel needs it.
+
+    Scikit-learn's loops over dense rows take no read-only memory, which blocks of the engine are.
+    """
     if sp.issparse(rows):
         if kernel in _NEED_DENSE:
             return rows.toarray().astype(np.float64)
         return rows.astype(np.float64)
     rows = np.asarray(rows, dtype=np.float64)
+    if kernel in _NEED_DENSE and not rows.flags.writeable:
+        return rows.copy()
     return rows if origin is None else rows - origin
 
 

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from dask_s3vm import L2SVM
+from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.features import KernelMap, fit_kernel_map, map_rows
+from dask_s3vm.features.kernel_map import MAX_PIECE_ROWS
 
 POSITIVE = ["rbf", "laplacian", "cosine", "chi2", "poly", "linear"]
 
@@ -156,6 +159,18 @@ def test_pieces_do_not_change_the_features(rows, monkeypatch):
     monkeypatch.setattr("dask_s3vm.features.kernel_map.PIECE_BYTES", 1)
     assert kernel_map.piece_rows == 48
     np.testing.assert_allclose(kernel_map.transform(rows), whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", POSITIVE)
+def test_rows_may_be_read_only(kernel):
+    """Blocks of the engine are, and scikit-learn's loops for some kernels want to write."""
+    X = np.abs(np.random.default_rng(0).normal(size=(MAX_PIECE_ROWS, 4)))
+    wanted = fit_kernel_map(X, kernel, n_components=20, random_state=0)
+    kept = frozen(X.copy())
+    found = fit_kernel_map(kept, kernel, n_components=20, random_state=0)
+    assert np.array_equal(found.transform(kept), wanted.transform(X))
+    exact = L2SVM(kernel=kernel, n_components=None).fit(kept, np.arange(len(X)) % 2)
+    assert np.isfinite(exact.decision_function(kept)).all()
 
 
 def test_float32_rows_have_float32_features_made_in_float64(rows):
