@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from dask_s3vm import L2SVM
+from dask_s3vm import L2SVM, TSVM
 from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.features import KernelMap, fit_kernel_map, map_rows
 from dask_s3vm.features.kernel_map import MAX_PIECE_ROWS
@@ -260,3 +260,18 @@ def test_bad_rows_are_refused(rows):
         fit_kernel_map(np.where(rows > 0.9, np.nan, rows))
     with pytest.raises(ValueError, match="X has 3 columns, but the kernel's landmarks have 7"):
         fit_kernel_map(rows).transform(rows[:, :3])
+
+
+def test_features_that_products_overflow_with_are_refused():
+    """Rows that are small enough may have features that are not."""
+    X, y = np.full((30, 1), 1e30), np.arange(30) % 3 - 1
+    X[::2] = 0.0
+    with pytest.raises(
+        ValueError, match=r"'poly' is up to 1e\+180 between rows of X; wanted at most"
+    ):
+        TSVM(kernel="poly").fit(X, y)
+    X[:29] = 1.0  # no landmark is as large
+    for seed in range(4):
+        model = TSVM(kernel="poly", n_components=1, random_state=seed)
+        with pytest.raises(ValueError, match=r"up to"):
+            model.fit(X, y)
