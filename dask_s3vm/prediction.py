@@ -181,6 +181,17 @@ def probabilities_of(outputs: np.ndarray, calibration: np.ndarray, log: bool = F
 
 def _outputs(X: Any, model: Model, threads: int) -> np.ndarray:
     """Compute the outputs of all rows: (n,) for one weight vector, (n, k) for more."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        outputs = _products(X, model, threads)
+    if not np.isfinite(outputs).all():  # NaN would be of the first class
+        raise ValueError(
+            "outputs of X are infinite or NaN: it has values too large for this model; wanted rows "
+            "scaled as those of training were"
+        )
+    return outputs
+
+
+def _products(X: Any, model: Model, threads: int) -> np.ndarray:
     coef, intercept, kernel_map = model
     weights, bias = (coef[0], intercept[0]) if len(coef) == 1 else (coef.T, intercept)
     if kernel_map is not None:

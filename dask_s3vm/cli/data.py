@@ -336,7 +336,12 @@ def _two_classes(y: Any, positive: list[str], mark: Any) -> Any:
 
 def _is_positive(y: np.ndarray, positive: list[str], mark: Any) -> np.ndarray:
     if y.dtype.kind in "iuf":
-        found = np.isin(y, [float(name) for name in positive])
+        try:
+            found = np.isin(y, [float(name) for name in positive])
+        except ValueError:
+            raise BadData(
+                f"--positive {' '.join(positive)}: the labels are numbers; wanted one of these"
+            ) from None
     else:
         found = np.isin(y.astype(np.str_), positive)
     return np.where(is_unlabeled(y, mark), _mark_of_numbers(mark), found).astype(np.int64)

@@ -237,6 +237,20 @@ class Numbers(click.ParamType):
         return found[0] if len(found) == 1 else found
 
 
+class Share(click.FloatRange):
+    """A number between 0 and 1, which NaN is not, although it is neither less nor more."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 1, min_open=True, max_open=True)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the number."""
+        found = super().convert(value, param, ctx)
+        if found != found:
+            self.fail(f"{value!r} is not a number between 0 and 1", param, ctx)
+        return found
+
+
 class CountOrAll(click.ParamType):
     """A positive whole number, or `all`."""
 
@@ -289,8 +303,7 @@ def label_options(command: Callable[..., Any]) -> Callable[..., Any]:
         option("--hide-all-but", type=click.IntRange(2), group="labels", metavar="N",
                help="Hide all labels but N, drawn at random, and print the error on the hidden "
                     "ones."),
-        option("--hold-out", type=click.FloatRange(0, 1, min_open=True, max_open=True),
-               group="labels", metavar="SHARE",
+        option("--hold-out", type=Share(), group="labels", metavar="SHARE",
                help="Hide this share of the labels of each class (0.2: a fifth), and print the "
                     "error on them."),
         renamed("label-rows", "--hide-all-but now"),

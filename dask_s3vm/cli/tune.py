@@ -18,6 +18,7 @@ from dask_s3vm.cli.report import ending_of
 from dask_s3vm.cli.stopping import EXIT_CODES, format_errors, resumable
 from dask_s3vm.cli.train import Job, look_at, shape_of, training_options
 from dask_s3vm.io.store import exists, join_url
+from dask_s3vm.parameters.shared import DEFAULT_LAM
 from dask_s3vm.reports.record import RunRecord
 
 #: The grid of a command that names none: the default of `lam` or `C` times these.
@@ -108,7 +109,8 @@ def _candidates(
         found[names[flag]] = _values(ctx, text, values, kinds[flag], chosen["random"] is not None)
     if not found:
         name = "lam" if "lam" in parameters else "C"
-        found[name] = [factor * float(np.min(parameters[name])) for factor in FACTORS]
+        usual = DEFAULT_LAM if parameters[name] is None else parameters[name]
+        found[name] = [factor * float(np.min(usual)) for factor in FACTORS]
     if "kernel" not in found:  # an option that has no effect with the kernel is refused
         tried = {name: True for name in found if name in names and name not in known}
         kernel_parameters(type(estimator), {**chosen, **tried})

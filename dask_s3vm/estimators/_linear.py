@@ -11,7 +11,13 @@ from sklearn.utils.metaestimators import available_if
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.estimators._export import as_sklearn
 from dask_s3vm.estimators._onnx import as_onnx
-from dask_s3vm.estimators._rows import PlacedRows, as_array, plain_labels, rows_to_predict
+from dask_s3vm.estimators._rows import (
+    PlacedRows,
+    as_array,
+    plain_labels,
+    plain_weights,
+    rows_to_predict,
+)
 from dask_s3vm.features import KernelMap, check_kernel, fit_kernel_map
 from dask_s3vm.frames import take_label
 from dask_s3vm.labels import AUTO, as_labels, is_unlabeled, of_kind
@@ -200,7 +206,9 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
                 f"y does not fit X: X has {len(found)} rows, y has {len(labels)} entries"
             )
         right = of_kind(found, labels.dtype.kind) == of_kind(labels, found.dtype.kind)
-        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        weights = plain_weights(sample_weight, len(labels))[known]
+        if not weights.any():
+            raise ValueError("sample_weight is zero on every labeled row; wanted some weight")
         return float(np.average(right[known], weights=weights))
 
     def _classes(self, X: Any) -> Any:

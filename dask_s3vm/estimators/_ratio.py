@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -63,14 +64,15 @@ def given_shares(given: Any, classes: np.ndarray) -> list[float]:
         raise ValueError(
             f"positive_ratio has shares of {list(given)}; wanted those of the classes {known}"
         )
-    shares = [float(given[label]) for label in known]
-    total = sum(shares)
-    if not all(0.0 <= share <= 1.0 for share in shares) or abs(total - 1.0) > ROUNDING:
-        raise ValueError(
-            f"positive_ratio must have shares from 0 to 1 that sum to 1, got {dict(given)!r}, "
-            f"which sum to {total:.6g}"
-        )
-    return shares
+    shares = [given[label] for label in known]
+    if all(isinstance(share, Real) and 0.0 <= float(share) <= 1.0 for share in shares):
+        total = float(sum(shares))
+        if abs(total - 1.0) <= ROUNDING:
+            return [float(share) for share in shares]
+        wrong = f"{dict(given)!r}, which sum to {total:.6g}"
+    else:
+        wrong = repr(dict(given))
+    raise ValueError(f"positive_ratio must have shares from 0 to 1 that sum to 1, got {wrong}")
 
 
 def _warn_of_guess(estimator: Any, ratio: RatioEstimate, label: Any, n_labels: int) -> None:

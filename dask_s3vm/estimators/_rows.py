@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
+from dask_s3vm.engine.blocks import as_weights
 from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.containers import checkable, refuse_masked, refuse_types
 from dask_s3vm.engine.ingest import ingest, is_dask
@@ -207,6 +208,21 @@ def plain_labels(y: Any) -> np.ndarray:
     y = as_array(y)
     y = compute_all([y])[0] if is_dask(y) else y
     return as_labels(_column(y))
+
+
+def plain_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
+    """Weights of rows in this process, checked: one per row; None stands for 1."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    sample_weight = as_array(sample_weight)
+    weights = compute_all([sample_weight])[0] if is_dask(sample_weight) else sample_weight
+    weights = as_weights(weights)
+    if len(weights) != n_rows:
+        raise ValueError(
+            f"sample_weight does not fit X: X has {n_rows} rows, sample_weight has "
+            f"{len(weights)} entries"
+        )
+    return weights
 
 
 def _column(y: Any) -> np.ndarray:

@@ -68,6 +68,8 @@ class KernelColumns:
         coefficients : (number of functions, size of support). With unit vectors as weights,
         prediction and model files work for these functions as for any `KernelMap`.
         """
+        if not len(support):  # kernels are between rows: one that counts for nothing
+            support, coefficients = np.zeros(1, np.intp), np.zeros((len(coefficients), 1))
         basis = np.ascontiguousarray(coefficients.T)
         return KernelMap(self.kernel, self.params, self._raw[support], basis)
 

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from dask_s3vm import _config
 from dask_s3vm.engine.blocks import Block, frozen
-from dask_s3vm.engine.containers import check_values
+from dask_s3vm.engine.containers import MAX_VALUE, check_values
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.features.landmarks import narrow_rows, one_column_block, sample
 from dask_s3vm.kernels.rows import CSR
@@ -231,6 +231,7 @@ class FeatureBlocks:
     def __call__(self, block: Block, threads: int = 1) -> Block:
         """Return the block of features, with the labels and weights of the block."""
         features = self.kernel_map.transform(_rows_of(block), threads)
+        check_values(features)
         return block._replace(rows=frozen(features), n_features=self.kernel_map.n_components)
 
 
@@ -324,12 +325,17 @@ def kernel_values(
 
 
 def prepared_rows(kernel: Any, rows: Any, origin: np.ndarray | None) -> Any:
-    """Return the rows in float64, relative to `origin`, dense if the kernel needs it."""
+    """Return the rows in float64, relative to `origin`, dense and writable if the kernel needs it.
+
+    Scikit-learn's loops over dense rows take no read-only memory, which blocks of the engine are.
+    """
     if sp.issparse(rows):
         if kernel in _NEED_DENSE:
             return rows.toarray().astype(np.float64)
         return rows.astype(np.float64)
     rows = np.asarray(rows, dtype=np.float64)
+    if kernel in _NEED_DENSE and not rows.flags.writeable:
+        return rows.copy()
     return rows if origin is None else rows - origin
 
 
@@ -349,6 +355,13 @@ def _inverse_root(gram: np.ndarray, kernel: Any) -> np.ndarray:
     name = repr(kernel)
     if not np.all(np.isfinite(gram)):
         raise ValueError(f"kernel {name} is infinite or NaN between some rows")
+    most = float(np.abs(gram).max())
+    if most > MAX_VALUE**2:  # features are roots of it
+        raise ValueError(
+            f"kernel {name} is up to {most:.3g} between rows of X; wanted at most "
+            f"{MAX_VALUE**2:.0e}: divide the columns of X by their ranges, for example by "
+            "dask_s3vm.features.UnitScaler, or choose other parameters"
+        )
     values, vectors = scipy.linalg.eigh((gram + gram.T) / 2.0)
     largest, smallest = values[-1], values[0]
     if smallest < -INDEFINITE * max(largest, 0.0):

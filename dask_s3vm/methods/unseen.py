@@ -103,7 +103,7 @@ def unseen_mistakes(
             here.forget()
             here.each(hold_out, held)
             # costs are shares of the weight of all labeled rows: here, of those that are left
-            left = 1.0 - float(np.add.reduce(weights[held]) / np.add.reduce(weights))
+            left = float(np.add.reduce(np.delete(weights, held)) / np.add.reduce(weights))
             w = train_beside(
                 here, replace(task, costs=task.costs / left), lam=lam, fit_intercept=fit_intercept,
                 tol=FOLD_TOL, max_iter=FOLD_STEPS,

@@ -37,6 +37,8 @@ def confusion_counts(y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray]:
     else:
         parts = _count_blocks(y_true, y_pred)
     labels = np.unique(np.concatenate([part[0] for part in parts]))
+    if not len(labels):
+        raise ValueError("y_true and y_pred are empty; wanted at least one row")
     counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
     for own, block in parts:
         place = np.searchsorted(labels, own)
@@ -53,25 +55,33 @@ def _count_blocks(y_true: Any, y_pred: Any) -> Any:
         flip = False
     blocks = list(y_pred.to_delayed().ravel())
     if isinstance(y_true, da.Array):
+        if not np.isnan([*y_true.shape, *y_pred.shape]).any():
+            _check_shapes(y_true.shape, y_pred.shape)
         if y_true.numblocks != y_pred.numblocks or not np.isnan(y_true.shape[0]):
             y_true = y_true.rechunk(y_pred.chunks)
         others = list(y_true.to_delayed().ravel())
     else:
         if np.isnan(y_pred.shape[0]):
             y_pred = y_pred.compute_chunk_sizes()
+        y_true = np.asarray(y_true)
+        _check_shapes(y_true.shape, y_pred.shape)
         edges = np.cumsum([0, *y_pred.chunks[0]])
-        others = [np.asarray(y_true)[a:b] for a, b in itertools.pairwise(edges)]
+        others = [y_true[a:b] for a, b in itertools.pairwise(edges)]
     count = dask.delayed(_count_pairs, pure=False)
     pairs = zip(blocks, others, strict=True) if flip else zip(others, blocks, strict=True)
     return dask.compute(*(count(true, predicted) for true, predicted in pairs))
 
 
-def _count_pairs(y_true: np.ndarray, y_pred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if y_true.shape != y_pred.shape or y_true.ndim != 1:
+def _check_shapes(true: tuple[int, ...], predicted: tuple[int, ...]) -> None:
+    if true != predicted or len(true) != 1:
         raise ValueError(
-            f"y_true has shape {y_true.shape} and y_pred {y_pred.shape}; wanted one label per row "
-            "in both"
+            f"of y_true and y_pred, one has shape {true} and one {predicted}; wanted one label "
+            "per row in both"
         )
+
+
+def _count_pairs(y_true: np.ndarray, y_pred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    _check_shapes(y_true.shape, y_pred.shape)
     labels, codes = np.unique(np.concatenate([y_true, y_pred]), return_inverse=True)
     true, predicted = codes[: len(y_true)], codes[len(y_true) :]
     k = len(labels)

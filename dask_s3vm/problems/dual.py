@@ -325,7 +325,10 @@ def squared_hinge_expansion(
         for _ in range(MOST_STEPS):
             found = np.zeros(len(rows))
             own = K[np.ix_(active, active)] + np.diag(lam / c[active])
-            found[active] = np.linalg.solve(own, y[active])
+            try:
+                found[active] = np.linalg.solve(own, y[active])
+            except np.linalg.LinAlgError:  # lam is lost beside K: of all solutions, the shortest
+                found[active] = np.linalg.lstsq(own, y[active])[0]
             before, active = active, y * (K @ found) < 1.0
             if (active == before).all():
                 break

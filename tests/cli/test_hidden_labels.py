@@ -95,6 +95,13 @@ def test_too_few_labels_to_hide(options, words, g2c_file):
     assert words in done.output
 
 
+@pytest.mark.parametrize("share", ["nan", "0", "1", "-0.1", "inf"])
+def test_what_is_no_share_is_wrong_usage(share, g2c_file):
+    done = run("train", g2c_file, "--hold-out", share)
+    assert done.exit_code == 2, done.output
+    assert "--hold-out" in done.output
+
+
 def test_a_seed_is_never_wrong_usage(g2c_file):
     """Linear TSVM draws nothing, but hiding labels does."""
     for method in ("tsvm", "l2svm", "sqp"):

@@ -68,3 +68,10 @@ def test_options_without_effect_are_refused(data, method, option):
     assert done.exit_code == 2, done.output
     assert option[0].replace("--no-", "--") in done.output
     assert not os.path.exists("model.npz")
+
+
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_a_word_is_none_of_labels_that_are_numbers(data, command):
+    done = run(command, data[3], "--method", "l2svm", "--positive", "yes", "--nworkers", 0)
+    assert done.exit_code == 65, done.output
+    assert "--positive yes: the labels are numbers" in done.output

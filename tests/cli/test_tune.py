@@ -76,6 +76,13 @@ def test_without_a_grid_it_varies_the_regularizer(g2c_file):
     assert sorted(one["C"] for one in told["candidates"]) == pytest.approx([0.01, 0.1, 1, 10, 100])
 
 
+@pytest.mark.parametrize("method", ["rlsc", "s2rlsc"])
+def test_methods_that_choose_lam_themselves_are_tuned_too(g2c_file, method):
+    few = ["--folds", 2, "--nworkers", 0, "--method", method]
+    told = result_of(run("tune", g2c_file, *few, "--json"))
+    assert len({one["lam"] for one in told["candidates"]}) == 5
+
+
 def test_kernels_and_words_are_tried_too(g2c_file):
     told = result_of(run("tune", g2c_file, *COMMON, "--kernel", "rbf", "--n-components", 20,
                          "--grid", "sigma=1,2", "--json", "--quiet"))  # fmt: skip

@@ -136,3 +136,45 @@ def test_blocks_are_sent_no_callbacks_to_predict(fitted, as_dask):
     labels = model.predict(as_dask(X, (60, 60)))
     with dask.config.set(scheduler="processes", num_workers=1):
         assert np.array_equal(labels.compute(), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (np.ones(119), "has 120 rows, sample_weight has 119"),
+        (np.ones((120, 1)), "must be 1-dimensional"),
+        (np.zeros(120), "zero on every labeled row"),
+        (np.full(120, np.nan), "NaN or infinity"),
+        (np.full(120, -1.0), "must not be negative"),
+        (np.ma.masked_less(np.arange(120.0), 5), "masked"),
+        ("balanced", "no numbers"),
+    ],
+)
+def test_scores_take_no_other_weights_than_fits(fitted, weights, words):
+    model, X = fitted
+    with pytest.raises(ValueError, match=words):
+        model.score(X, model.predict(X), sample_weight=weights)
+
+
+def test_scores_may_be_weighted(fitted):
+    model, X = fitted
+    y = model.predict(X)
+    y[:60] = np.where(y[:60] == "a", "b", "a")
+    weights = np.where(np.arange(120) < 60, 1.0, 3.0)
+    for given in (weights, da.from_array(weights, chunks=50), weights.tolist()):
+        assert model.score(X, y, sample_weight=given) == 0.75
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+def test_rows_whose_outputs_overflow_have_no_class(fitted, kind, kernel, as_dask):
+    _, X = fitted
+    model = L2SVM(1e-9, kernel=kernel, n_components=20, random_state=0)
+    model.fit(X, np.arange(120) % 2)
+    model.coef_ = 1e5 * model.coef_
+    large = X.copy()
+    large.data *= 1e305
+    for rows in (KINDS[kind](large), as_dask(large, (60, 60))):
+        with pytest.raises(ValueError, match="outputs of X are infinite or NaN"):
+            dask.compute(model.predict(rows))

@@ -318,6 +318,18 @@ def test_empty_rows_have_output_zero_and_get_a_label():
         assert (model.transduction_[40:] == 0).all()
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_model_without_support_vectors_predicts():
+    """Steps that rounding undoes leave every weight at 0."""
+    X = 1000.0 + np.random.default_rng(0).normal(size=(8, 3))
+    y = np.array([0, 1, -1, -1, -1, -1, -1, -1])
+    with pytest.warns(ConvergenceWarning):
+        model = STARSVM(10.0, kernel="poly").fit(X, y)
+    assert len(model.support_) == 0
+    assert not model.decision_function(X).any()
+    assert np.array_equal(model.to_sklearn().predict(X), model.predict(X))
+
+
 def test_one_unlabeled_row_and_limits(small):
     X, truth, y = small
     few = truth.copy()

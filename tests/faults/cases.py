@@ -225,6 +225,7 @@ def faults(world, client, rng, totals, other):
             world.start()
 
     def on_any(function, **how):
+        client.wait_for_workers(1)  # nannies may be about to start the only ones
         workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
         chosen = workers[int(rng.integers(len(workers)))]
         with contextlib.suppress(OSError):  # another fault has ended it: the fit must not see that

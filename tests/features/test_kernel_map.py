@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from dask_s3vm import L2SVM, TSVM
+from dask_s3vm.engine.blocks import frozen
 from dask_s3vm.features import KernelMap, fit_kernel_map, map_rows
+from dask_s3vm.features.kernel_map import MAX_PIECE_ROWS
 
 POSITIVE = ["rbf", "laplacian", "cosine", "chi2", "poly", "linear"]
 
@@ -158,6 +161,18 @@ def test_pieces_do_not_change_the_features(rows, monkeypatch):
     np.testing.assert_allclose(kernel_map.transform(rows), whole, atol=1e-12)
 
 
+@pytest.mark.parametrize("kernel", POSITIVE)
+def test_rows_may_be_read_only(kernel):
+    """Blocks of the engine are, and scikit-learn's loops for some kernels want to write."""
+    X = np.abs(np.random.default_rng(0).normal(size=(MAX_PIECE_ROWS, 4)))
+    wanted = fit_kernel_map(X, kernel, n_components=20, random_state=0)
+    kept = frozen(X.copy())
+    found = fit_kernel_map(kept, kernel, n_components=20, random_state=0)
+    assert np.array_equal(found.transform(kept), wanted.transform(X))
+    exact = L2SVM(kernel=kernel, n_components=None).fit(kept, np.arange(len(X)) % 2)
+    assert np.isfinite(exact.decision_function(kept)).all()
+
+
 def test_float32_rows_have_float32_features_made_in_float64(rows):
     narrow = rows.astype(np.float32)
     kernel_map = fit_kernel_map(narrow, n_components=None)
@@ -245,3 +260,18 @@ def test_bad_rows_are_refused(rows):
         fit_kernel_map(np.where(rows > 0.9, np.nan, rows))
     with pytest.raises(ValueError, match="X has 3 columns, but the kernel's landmarks have 7"):
         fit_kernel_map(rows).transform(rows[:, :3])
+
+
+def test_features_that_products_overflow_with_are_refused():
+    """Rows that are small enough may have features that are not."""
+    X, y = np.full((30, 1), 1e30), np.arange(30) % 3 - 1
+    X[::2] = 0.0
+    with pytest.raises(
+        ValueError, match=r"'poly' is up to 1e\+180 between rows of X; wanted at most"
+    ):
+        TSVM(kernel="poly").fit(X, y)
+    X[:29] = 1.0  # no landmark is as large
+    for seed in range(4):
+        model = TSVM(kernel="poly", n_components=1, random_state=seed)
+        with pytest.raises(ValueError, match=r"up to"):
+            model.fit(X, y)

@@ -298,3 +298,6 @@ def test_shares_of_several_classes_can_be_given(rng):
         TSVM(positive_ratio={0: 0.5, 1: 0.3, 2: 0.3}).fit(X, few)
     with pytest.raises(ValueError, match=r"wanted those of the classes \[0, 1, 2\]"):
         TSVM(positive_ratio={0: 0.5, 1: 0.5}).fit(X, few)
+    for share in ("a", None, float("nan")):
+        with pytest.raises(ValueError, match=r"positive_ratio must have shares from 0 to 1.*got"):
+            TSVM(positive_ratio={0: 0.5, 1: 0.3, 2: share}).fit(X, few)

@@ -1,5 +1,6 @@
 """Mistakes on labels that the supervised SVM has not seen, and what follows from them."""
 
+import warnings
 from itertools import product
 
 import numpy as np
@@ -53,6 +54,18 @@ def test_mistakes_are_those_of_models_without_the_fold(form, costs):
     assert found.n_rows == np.sum(codes >= 0)
     assert found.positive == pytest.approx(costs[1] * weights[codes == 1].sum())
     assert found.negative == pytest.approx(costs[0] * weights[codes == 0].sum())
+
+
+def test_a_row_beside_which_others_weigh_nothing():
+    """Its fold is trained on the others all the same, which count among themselves."""
+    X, codes, weights = labeled_rows()
+    weights[np.flatnonzero(codes == 1)[0]] = 1e19
+    costs = np.ones(2) / weights[codes >= 0].sum()
+    rows = ingest(X, codes, weights).place(np.arange(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = unseen_mistakes(rows, BinaryTask(1, costs), lam=0.1, fit_intercept=True)
+    assert found.wrong == pytest.approx(counted(X, codes, weights, costs, 0.1))
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ def kinds(true, predicted):
     yield true, lazy
     yield da.from_array(true, chunks=30), predicted
     yield true, lazy[lazy >= 0]  # chunk sizes that dask does not know
-    yield da.from_array(true, chunks=17)[lazy >= 0], lazy[lazy >= 0]
+    lazy_true = da.from_array(true, chunks=17)
+    yield lazy_true[lazy_true >= 0], lazy[lazy >= 0]
 
 
 def test_metrics_are_those_of_scikit_learn(pair):
@@ -44,6 +45,15 @@ def test_metrics_are_those_of_scikit_learn(pair):
 def test_strings(pair):
     names = np.array(["a", "b", "c", "d"])
     assert accuracy(names[pair[0]], names[pair[1]]) == accuracy(*pair)
+
+
+def test_labels_of_another_number_are_refused(pair):
+    true, predicted = pair
+    for more, fewer in [*kinds(true, predicted[:90]), *kinds(true[:90], predicted)]:
+        with pytest.raises(ValueError, match="wanted one label per row"):
+            accuracy(more, fewer)
+    with pytest.raises(ValueError, match="empty"):
+        accuracy(true[:0], predicted[:0])
 
 
 def test_what_is_refused(pair):

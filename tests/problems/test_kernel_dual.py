@@ -165,3 +165,13 @@ def test_the_expansion_with_squared_hinge_loss_is_a_stationary_point():
     slack = np.maximum(0.0, 1.0 - y * (K @ found))
     assert 0 < np.count_nonzero(slack) < 60
     np.testing.assert_allclose(lam * found, cost * y * slack, atol=1e-12)
+
+
+def test_kernels_beside_which_lam_is_lost_have_the_shortest_expansion():
+    """Their equations are singular in floating-point numbers."""
+    K = np.full((6, 6), 1e40)
+    cache = KernelCache(lambda rows: K[rows], np.diagonal(K).copy())
+    y = np.array([1.0, 1.0, 1.0, 1.0, -1.0, 1.0])
+    found = squared_hinge_expansion(cache, y, np.ones(6), 1e-3)
+    np.testing.assert_allclose(K @ found, 4.0 / 6.0)  # what squared losses of these labels want
+    np.testing.assert_allclose(found, found[0])
