@@ -162,6 +162,10 @@ class SettledModel:
         """Whether it has a bias."""
         return bool(getattr(self, "fit_intercept", self.balance == "predictions"))
 
+    def _wanted(self, task: BinaryTask) -> BinaryTask:
+        """What the predictions of the method alone are to agree with."""
+        return task
+
     @property
     def _trains_supervised(self) -> bool:
         """Whether that SVM is trained."""
@@ -188,14 +192,15 @@ class SettledModel:
         """
         part = self._part_supervised
         if part == 0.0 or not task.n_unlabeled:
-            return Weighed(self._balanced(rows, task, solution))
+            return Weighed(self._balanced(rows, self._wanted(task), solution))
         own = replace(task, costs=rows.costs)
         supervised, unseen = self._beside(rows, own, place)
         if part is not None:
-            return Weighed(self._balanced(rows, task, solution), supervised, part)
+            solution = self._balanced(rows, self._wanted(task), solution)
+            return Weighed(solution, supervised, part)
         engine, found = rows.engine, evidence_of_weights(rows.engine, solution.w, supervised, own)
         given, n = (solution.w, supervised), found.n_positive.tolist()
-        solution = self._balanced(rows, task, solution, n[0])
+        solution = self._balanced(rows, self._wanted(task), solution, n[0])
         if not (task.competes or is_balanced(found.share, task.ratio)) and self._supervised_bias:
             supervised = balanced_weights(engine, supervised, 1.0, task, n[1])
         if solution.w is not given[0] or supervised is not given[1]:
