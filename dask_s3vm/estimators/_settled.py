@@ -252,8 +252,9 @@ class SettledModel:
         It is the mean of what the rows ask for, and 0 or 1 where folds of the labels ask for that
         (`methods.safe.part_of_folds`). Where few labels leave it open, it is so much that no more
         predictions change than they justify (`methods.safe.change_allowed`). Folds are asked where
-        labels are many, and, of two classes, where many predictions would change. Fits on folds
-        and in searches do not ask: theirs would be folds of folds.
+        labels are many, and, of two classes, where many predictions would change; of more, if the
+        rows say nothing (`_seeks_gap`). Fits on folds and in searches do not ask: theirs would be
+        folds of folds.
 
         Sets: decision_reason_, candidates_.
         Costs: 1 round, and two fits for each fold; see `sample_for_folds`.
@@ -279,7 +280,7 @@ class SettledModel:
             {name: self._alone()}, rows, sample, record, supervised, once=True
         )
         asked = part_of_folds(compared.candidates[1], compared.n_labeled)
-        found = weighed[0].found
+        found = weighed[0].found if len(weighed) == 1 else None
         if asked is None and compared.n_labeled < LEAST_TESTED and found is not None:
             asked = found.part_that_changes(change_allowed(compared.candidates[1]), part)
         self._part_of_folds = part if asked is None else asked
@@ -301,9 +302,11 @@ class SettledModel:
             return False
         counts = rows.totals.counts
         n_labeled = int(counts.sum())
-        if len(weighed) > 1 or n_labeled >= LEAST_TESTED:
-            return n_labeled >= LEAST_TESTED
+        if n_labeled >= LEAST_TESTED:
+            return True
         is_told = n_labeled >= LEAST_ASKED and int(counts.min()) > 1
+        if len(weighed) > 1:
+            return is_told and not self._seeks_gap
         (one,) = weighed
         return is_told and one.found is not None and one.found.changed(one.part) > FREE_CHANGE
 
