@@ -153,8 +153,8 @@ def _reason(compared: Compared, best: int) -> str:
         f"{head}: on {compared.n_labeled} labeled rows, cross-validated {times}, {rival.name} "
         f"corrects {rival.fixed:.3g} of the supervised model's errors and makes {rival.broken:.3g} "
         f"new. Every row held out counts by its margin, the more the farther it is from the "
-        f"boundary: that is a gain of {rival.gain:.2g} rows, and at least {LEAST_GAIN:.0f} is "
-        "required."
+        f"boundary: that is a gain of {rival.gain:.2g} rows; at least {LEAST_GAIN:.0f} is "
+        "required, and not more new errors than corrected ones."
     )
 
 
