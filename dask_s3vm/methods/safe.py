@@ -38,7 +38,7 @@ from scipy.special import betaincinv
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import ClassTotals
 from dask_s3vm.methods.run import Method
-from dask_s3vm.methods.unseen import Mistakes
+from dask_s3vm.methods.unseen import CLEAR_GAIN, Mistakes
 from dask_s3vm.problems.folds import LEAST_TESTED, N_FOLDS
 from dask_s3vm.problems.sample import Sample, draw_sample
 
@@ -66,7 +66,8 @@ DOUBT = 0.1
 #: Name of the model that the labels alone give.
 SUPERVISED = "supervised"
 
-#: Rows that a candidate must gain, and how far from that a gain leaves the choice open.
+#: Rows that a candidate should gain, and how far from that a gain leaves the choice open. One that
+#: is still open after all repeats is not enough: it must be `unseen.CLEAR_GAIN`, the sum of both.
 LEAST_GAIN = 1.0
 OPEN = 0.5
 
@@ -247,7 +248,7 @@ def _clear_part(candidate: Candidate, chance: float) -> float | None:
 
 
 def choose(candidates: Sequence[Candidate]) -> int:
-    """Number of the candidate to keep: the one that gains most, if it gains a row; else the first.
+    """Number of the candidate to keep: the one that gains most, if that is clear; else the first.
 
     Those that put more rows wrong than right are left out.
 
@@ -256,7 +257,7 @@ def choose(candidates: Sequence[Candidate]) -> int:
     """
     gains = [one.gain if one.fixed >= one.broken else 0.0 for one in candidates]
     best = int(np.argmax(gains))
-    return best if gains[best] >= LEAST_GAIN else 0
+    return best if gains[best] >= CLEAR_GAIN else 0
 
 
 def part_of_folds(candidate: Candidate, n_labeled: int) -> float | None:
