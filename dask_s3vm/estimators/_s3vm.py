@@ -31,13 +31,13 @@ class S3VM(S3VMParameters, GuardedS3VM):
 
     without and with the second term, on folds of the labeled rows, and compares them on the rows
     held out. A row counts by its margin: as right or wrong, or as partly both where it is near the
-    boundary. The TSVM is kept only if it gains a row at least, and if the model of all rows
-    predicts a share of positives that `positive_ratio` allows. Otherwise the result is the
-    supervised model. Either way it is one linear model, or one of the kernel's features.
-    `decision_` tells which.
+    boundary. The TSVM is kept only if it gains a row and a half, if it puts no more rows wrong
+    than right, and if the model of all rows predicts a share of positives that `positive_ratio`
+    allows. Otherwise the result is the supervised model. Either way it is one linear model, or one
+    of the kernel's features. `decision_` tells which.
 
     With few labels the folds are drawn again, up to four times, while the gain is within half a row
-    of that. A fold has all labeled rows and up to 10,000 unlabeled ones, in this process, so that
+    of one. A fold has all labeled rows and up to 10,000 unlabeled ones, in this process, so that
     all folds together take little of the time of a fit on many rows. Which fold a row
     is in depends on what is in it, not on its place: up to 10,000 unlabeled rows, the same rows in
     any order are decided on alike.

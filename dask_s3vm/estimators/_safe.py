@@ -16,14 +16,14 @@ from dask_s3vm.estimators._trials import Compared, compare_on_folds
 from dask_s3vm.methods.base import balanced_weights, n_predicted_positive
 from dask_s3vm.methods.ratio import can_gather
 from dask_s3vm.methods.run import RecordPart
+from dask_s3vm.methods.safe import LEAST_GAIN as LEAST_GAIN
 from dask_s3vm.methods.safe import (
-    LEAST_GAIN,
     SUPERVISED,
     Sample,
     choose,
     sample_for_folds,
 )
-from dask_s3vm.methods.unseen import Mistakes, unseen_mistakes
+from dask_s3vm.methods.unseen import CLEAR_GAIN, Mistakes, unseen_mistakes
 
 
 class GuardedS3VM(LinearS3VM):
@@ -153,8 +153,8 @@ def _reason(compared: Compared, best: int) -> str:
         f"{head}: on {compared.n_labeled} labeled rows, cross-validated {times}, {rival.name} "
         f"corrects {rival.fixed:.3g} of the supervised model's errors and makes {rival.broken:.3g} "
         f"new. Every row held out counts by its margin, the more the farther it is from the "
-        f"boundary: that is a gain of {rival.gain:.2g} rows, and at least {LEAST_GAIN:.0f} is "
-        "required."
+        f"boundary: that is a gain of {rival.gain:.2g} rows; at least {CLEAR_GAIN:g} are "
+        "required, and not more new errors than corrected ones."
     )
 
 

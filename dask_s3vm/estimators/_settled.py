@@ -162,6 +162,10 @@ class SettledModel:
         """Whether it has a bias."""
         return bool(getattr(self, "fit_intercept", self.balance == "predictions"))
 
+    def _wanted(self, task: BinaryTask) -> BinaryTask:
+        """What the predictions of the method alone are to agree with."""
+        return task
+
     @property
     def _trains_supervised(self) -> bool:
         """Whether that SVM is trained."""
@@ -188,14 +192,15 @@ class SettledModel:
         """
         part = self._part_supervised
         if part == 0.0 or not task.n_unlabeled:
-            return Weighed(self._balanced(rows, task, solution))
+            return Weighed(self._balanced(rows, self._wanted(task), solution))
         own = replace(task, costs=rows.costs)
         supervised, unseen = self._beside(rows, own, place)
         if part is not None:
-            return Weighed(self._balanced(rows, task, solution), supervised, part)
+            solution = self._balanced(rows, self._wanted(task), solution)
+            return Weighed(solution, supervised, part)
         engine, found = rows.engine, evidence_of_weights(rows.engine, solution.w, supervised, own)
         given, n = (solution.w, supervised), found.n_positive.tolist()
-        solution = self._balanced(rows, task, solution, n[0])
+        solution = self._balanced(rows, self._wanted(task), solution, n[0])
         if not (task.competes or is_balanced(found.share, task.ratio)) and self._supervised_bias:
             supervised = balanced_weights(engine, supervised, 1.0, task, n[1])
         if solution.w is not given[0] or supervised is not given[1]:
@@ -247,8 +252,9 @@ class SettledModel:
         It is the mean of what the rows ask for, and 0 or 1 where folds of the labels ask for that
         (`methods.safe.part_of_folds`). Where few labels leave it open, it is so much that no more
         predictions change than they justify (`methods.safe.change_allowed`). Folds are asked where
-        labels are many, and, of two classes, where many predictions would change. Fits on folds
-        and in searches do not ask: theirs would be folds of folds.
+        labels are many, and, of two classes, where many predictions would change; of more, if the
+        rows say nothing (`_seeks_gap`). Fits on folds and in searches do not ask: theirs would be
+        folds of folds.
 
         Sets: decision_reason_, candidates_.
         Costs: 1 round, and two fits for each fold; see `sample_for_folds`.
@@ -274,7 +280,7 @@ class SettledModel:
             {name: self._alone()}, rows, sample, record, supervised, once=True
         )
         asked = part_of_folds(compared.candidates[1], compared.n_labeled)
-        found = weighed[0].found
+        found = weighed[0].found if len(weighed) == 1 else None
         if asked is None and compared.n_labeled < LEAST_TESTED and found is not None:
             asked = found.part_that_changes(change_allowed(compared.candidates[1]), part)
         self._part_of_folds = part if asked is None else asked
@@ -296,9 +302,11 @@ class SettledModel:
             return False
         counts = rows.totals.counts
         n_labeled = int(counts.sum())
-        if len(weighed) > 1 or n_labeled >= LEAST_TESTED:
-            return n_labeled >= LEAST_TESTED
+        if n_labeled >= LEAST_TESTED:
+            return True
         is_told = n_labeled >= LEAST_ASKED and int(counts.min()) > 1
+        if len(weighed) > 1:
+            return is_told and not self._seeks_gap
         (one,) = weighed
         return is_told and one.found is not None and one.found.changed(one.part) > FREE_CHANGE
 

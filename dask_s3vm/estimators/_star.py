@@ -172,14 +172,13 @@ class STARSVM(STARParameters, ShardedSearch, GuardedS3VM):
         """Move the bias."""
         if not self._is_balanced(task):
             return solution
-        w = balanced_weights(rows.engine, solution.w, 1.0, self._wanted(task), n)
-        return replace(solution, w=w)
+        return replace(solution, w=balanced_weights(rows.engine, solution.w, 1.0, task, n))
 
     def _is_balanced(self, task: BinaryTask) -> bool:
         return self.balance == "predictions" and task.n_unlabeled > 0
 
     def _wanted(self, task: BinaryTask) -> BinaryTask:
-        """What predictions are to agree with; weights of classes have moved the threshold."""
+        """The ratio itself: weights of classes have moved the threshold."""
         return replace(task, to_ratio=self.weighting != "none")
 
     def _is_exact(self, X: Any) -> bool:

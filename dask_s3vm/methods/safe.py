@@ -11,7 +11,9 @@ output of its own class over that of the best other one, in units of the model's
     c(m) = 0 .. 1, rising linearly for m from -h to h,    h = WIDTH (mean m^2)^(1/2)
 
 A row far from the boundary counts as right or wrong, one near to it as partly both. The gain of a
-candidate is the sum of c over the labeled rows, less that of the supervised model.
+candidate is the sum of c over the labeled rows, less that of the supervised model. Margins of both
+have distributions of their own, so that a candidate may gain by the rows that are right anyway. It
+is not kept if it puts more rows wrong than right.
 
 Where few labels leave it open who is right, what could be lost is bounded. Of the rows whose
 predictions a candidate changes, a share q become right, and the others wrong: a share c of changed
@@ -36,7 +38,7 @@ from scipy.special import betaincinv
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import ClassTotals
 from dask_s3vm.methods.run import Method
-from dask_s3vm.methods.unseen import Mistakes
+from dask_s3vm.methods.unseen import CLEAR_GAIN, Mistakes
 from dask_s3vm.problems.folds import LEAST_TESTED, N_FOLDS
 from dask_s3vm.problems.sample import Sample, draw_sample
 
@@ -64,7 +66,8 @@ DOUBT = 0.1
 #: Name of the model that the labels alone give.
 SUPERVISED = "supervised"
 
-#: Rows that a candidate must gain, and how far from that a gain leaves the choice open.
+#: Rows that a candidate should gain, and how far from that a gain leaves the choice open. One that
+#: is still open after all repeats is not enough: it must be `unseen.CLEAR_GAIN`, the sum of both.
 LEAST_GAIN = 1.0
 OPEN = 0.5
 
@@ -245,14 +248,16 @@ def _clear_part(candidate: Candidate, chance: float) -> float | None:
 
 
 def choose(candidates: Sequence[Candidate]) -> int:
-    """Number of the candidate to keep: the one that gains most, if it gains a row; else the first.
+    """Number of the candidate to keep: the one that gains most, if that is clear; else the first.
+
+    Those that put more rows wrong than right are left out.
 
     Rows of the test are those of few labels: a candidate that gains none of them has nothing to
     show for itself, and the labels alone are what it could harm. Of equal gains, the first counts.
     """
-    gains = [one.gain for one in candidates]
+    gains = [one.gain if one.fixed >= one.broken else 0.0 for one in candidates]
     best = int(np.argmax(gains))
-    return best if gains[best] >= LEAST_GAIN else 0
+    return best if gains[best] >= CLEAR_GAIN else 0
 
 
 def part_of_folds(candidate: Candidate, n_labeled: int) -> float | None:

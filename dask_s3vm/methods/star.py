@@ -233,7 +233,8 @@ class SelfTraining(Method[SelfTrainingState, StarSolution]):
         own, beside = both + offsets[:, None]
         offset = part * offsets[1] + (1.0 - part) * offset
         if task is not None and alone:
-            offset += balanced_offset((part * beside + (1.0 - part) * own)[free], task)
+            blended = (part * beside + (1.0 - part) * own)[free]
+            offset += balanced_offset(blended, replace(task, to_ratio=False))
         return blend, float(offset), part
 
     def collect(self, state: SelfTrainingState) -> SelfTrainingState:

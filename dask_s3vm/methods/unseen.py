@@ -35,8 +35,8 @@ from dask_s3vm.problems.hinge import outputs_at
 FOLD_TOL = 1e-3
 FOLD_STEPS = 50
 
-#: Labeled rows that one class, always predicted, must gain: the row that `methods.safe` asks for,
-#: and the half row within which it would divide the rows again.
+#: Labeled rows that must be gained, here by one class that is always predicted, in `methods.safe`
+#: by a method: a row, and half a row within which that is open.
 CLEAR_GAIN = 1.5
 
 #: Costs that differ by less than this part are equal: they are sums in different orders.

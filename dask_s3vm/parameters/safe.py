@@ -57,7 +57,8 @@ class BlendParameters:
         "Cross-validation on the labels may then speak against the method, or for fewer "
         "predictions of a rare class, within the interval of the ratio. With 300 labels or more, "
         "or with 20 or more if over 3 % "
-        "of the predictions for two classes would change, the method itself is cross-validated, as "
+        "of the predictions for two classes would change (`LapSVM`: with 20 or more of several "
+        "classes, too), the method itself is cross-validated, as "
         "`safe` does it, not in fits of a search: where one of both models is clearly better it is "
         "used alone, and with fewer labels the supervised SVM is, too, if the method loses a row. "
         'With balance="paper" None is 0.',

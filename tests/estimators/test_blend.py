@@ -180,6 +180,24 @@ def test_lam_of_rlsc_follows_the_scale():
     np.testing.assert_allclose(again.coef_, one.coef_, rtol=1e-9)
 
 
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_weights_of_classes_do_not_move_the_bias_of_the_supervised_svm(kernel):
+    """STARSVM's own threshold is moved to the ratio itself, any other to the interval."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(400) < 0.25).astype(int)
+    X = rng.normal(size=(400, 3)) + 0.7 * y[:, None]
+    few = np.where(np.arange(400) < 100, y, -1)
+    params = {"supervised_part": 1.0, "kernel": kernel, "positive_ratio": 0.25}
+    model = STARSVM(**params).fit(X, few)
+    low = model.positive_ratio_interval_[0]
+    share = np.mean(L2SVM(kernel=kernel).fit(X, few).predict(X)[few < 0])
+    assert share < low - 0.02
+    n = np.count_nonzero(model.predict(X)[few < 0])
+    assert n == np.ceil(low * 300)
+    if kernel == "linear":
+        assert model.intercept_ == pytest.approx(TSVM(**params).fit(X, few).intercept_, abs=1e-3)
+
+
 @pytest.mark.parametrize("safe", [False, True])
 @pytest.mark.parametrize("name", ["tsvm", "qn", "star"])
 def test_what_is_the_supervised_svm_says_so(name, safe):

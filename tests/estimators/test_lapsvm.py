@@ -110,7 +110,7 @@ def test_one_graph_serves_all_classes_and_all_lam(rows, monkeypatch):
     made = lapsvm.draw_graph
     monkeypatch.setattr("dask_s3vm.estimators._lapsvm.draw_graph", draw)
     y = np.where(y < 0, -1, np.arange(90) % 3)
-    LapSVM(1e-2).fit(X, y)
+    LapSVM(1e-2, supervised_part=0.0).fit(X, y)  # folds have graphs of their own
     assert len(drawn) == 1
     S3VMGridSearchCV(LapSVM(), {"lam": [1e-1, 1e-2, 1e-3]}, cv=2, refit=False).fit(X, y)
     assert len(drawn) == 1 + 2
@@ -142,6 +142,20 @@ def test_labels_are_asked_by_default(rng):
     assert wrong[0] <= wrong[1] + 0.01 < wrong[2]
     assert model.supervised_part_ > 0.0 == bold.supervised_part_
     assert "held out" in model.decision_reason_
+
+
+def test_labels_of_several_classes_are_asked_by_default(rng):
+    X = rng.normal(size=(400, 20))
+    X[:, 0] += 6.0 * (np.arange(400) % 2)  # clusters, and classes across them
+    y = np.digitize(X[:, 1:].sum(axis=1), [-2.0, 2.0])
+    few = np.where(np.arange(400) < 100, y, -1)
+    model, plain, bold = LapSVM(), L2SVM(), LapSVM(supervised_part=0.0)
+    for one in (model, bold):
+        one.set_params(lam_manifold=10.0)
+    wrong = [np.mean(one.fit(X, few).predict(X) != y) for one in (model, plain, bold)]
+    assert wrong[0] == wrong[1] < wrong[2] - 0.1
+    assert model.decision_ == "supervised"
+    assert model.candidates_[1]["gain"] <= -1.0
 
 
 def test_moons_are_followed_where_the_supervised_svm_cuts_them():

@@ -31,6 +31,7 @@ from dask_s3vm.datasets import hide_labels, make_g2c
 from dask_s3vm.estimators import _settled
 from dask_s3vm.estimators._trials import _margins
 from dask_s3vm.methods import safe
+from dask_s3vm.methods.unseen import CLEAR_GAIN
 from dask_s3vm.model_selection import S3VMGridSearchCV
 from dask_s3vm.prediction import classes_of
 from dask_s3vm.problems.folds import assign_folds, content_keys
@@ -64,7 +65,7 @@ def test_unlabeled_rows_are_used_where_they_help(ratio):
     assert model.n_labeled_ == 20
     assert accuracy_score(truth, model.predict(X)) > accuracy_score(truth, alone.predict(X)) + 0.01
     supervised, tsvm = model.candidates_
-    assert tsvm["gain"] >= safe.LEAST_GAIN
+    assert tsvm["gain"] >= CLEAR_GAIN
     assert [supervised["name"], tsvm["name"]] == ["supervised", "tsvm"]
     assert supervised["fixed"] == supervised["broken"] == 0
     assert tsvm["fixed"] - tsvm["broken"] == pytest.approx(
@@ -106,7 +107,8 @@ def test_every_method_falls_back_to_its_own_supervised_model(name):
 def test_without_the_guard_the_model_is_the_plain_one(monkeypatch):
     monkeypatch.setattr(_settled, "FREE_CHANGE", 1.0)  # folds are not asked for other reasons
     X, _, y = helpful()
-    guarded, plain = TSVM(safe=True, positive_ratio=0.5), TSVM(positive_ratio=0.5)
+    params = {"lam": 1e-2, "positive_ratio": 0.5, "supervised_part": 0.0}
+    guarded, plain = TSVM(safe=True, **params), TSVM(**params)
     guarded.fit(X, y)
     plain.fit(X, y)
     assert guarded.decision_ == plain.decision_ == "tsvm"
@@ -275,7 +277,7 @@ def test_held_out_rows_of_a_search_stay_held_out():
 
 def test_a_model_file_and_a_pickle_hold_the_decision(tmp_path):
     X, _, y = helpful()
-    model = S3VM(lam=1e-2).fit(X, y)
+    model = S3VM(lam=1e-2, positive_ratio=0.5).fit(X, y)
     save_model(model, tmp_path / "model.npz")
     for copy in (load_model(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):
         assert copy.decision_ == "tsvm"

@@ -19,6 +19,7 @@ from dask_s3vm.methods.safe import (
     compare,
     part_of_folds,
 )
+from dask_s3vm.methods.unseen import CLEAR_GAIN
 from dask_s3vm.problems.folds import LEAST_TESTED, N_FOLDS, assign_folds
 from dask_s3vm.problems.sample import draw_sample
 
@@ -29,8 +30,8 @@ def trials(*wrong):
     return Trials(1.0 - 2.0 * wrong, N_FOLDS * wrong.shape[1])
 
 
-def candidate(gain):
-    return Candidate("any", 0.1, gain, 0.0, 0.0, 1.0)
+def candidate(gain, fixed=0.0, broken=0.0):
+    return Candidate("any", 0.1, gain, fixed, broken, 1.0)
 
 
 @pytest.mark.parametrize(("n", "repeats"), [(10, 4), (100, 3), (150, 2), (1000, 1)])
@@ -123,13 +124,20 @@ def test_a_gain_is_counted_by_margins_in_units_of_each_model():
     assert not np.isnan(Trials(np.zeros((2, 1, 5)), N_FOLDS).gains).any()
 
 
-@pytest.mark.parametrize(("gain", "kept"), [(-1.0, 0), (0.9, 0), (LEAST_GAIN, 1), (3.0, 1)])
-def test_a_candidate_has_to_gain_a_row(gain, kept):
+@pytest.mark.parametrize(("gain", "kept"), [(-1.0, 0), (1.4, 0), (CLEAR_GAIN, 1), (3.0, 1)])
+def test_a_candidate_has_to_gain_clearly(gain, kept):
     assert choose([candidate(0.0), candidate(gain)]) == kept
 
 
 def test_the_better_candidate_is_kept_and_the_first_of_equals():
     assert choose([candidate(gain) for gain in (0.0, 2.0, 4.0, 4.0)]) == 2
+
+
+def test_margins_do_not_outweigh_mistakes():
+    """A candidate that is surer of rows that are right anyway, but puts others wrong."""
+    assert choose([candidate(0.0), candidate(2.0, 0.0, 1.0)]) == 0
+    assert choose([candidate(0.0), candidate(2.0, 1.0, 1.0)]) == 1
+    assert choose([candidate(0.0), candidate(4.0, 1.0, 2.0), candidate(2.0, 3.0, 2.0)]) == 2
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 5])
