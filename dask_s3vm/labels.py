@@ -180,14 +180,14 @@ def _refuse_two_readings(tally: Tally) -> None:
             often = f"which -1 becomes in the type {values.dtype}"
         raise ValueError(
             f"the most frequent label of y is {most!r}, {often}: if it marks rows without a label, "
-            f"pass unlabeled={most!r}; if it is a class, pass None"
+            f"pass unlabeled={most!r}; if it is a class, pass unlabeled=None"
         )
     if kind in "iuf" and values.tolist() == [-1, 0, 1] and counts[0] < counts[1]:
         raise ValueError(
             f"y has the values -1, 0 and +1 ({counts[0]}, {counts[1]} and {counts[2]} times), "
             "which can be read in two ways: if 0 marks rows without a label, and the classes are "
             "-1 and +1, pass unlabeled=0; if -1 marks them, and the classes are 0 and 1, pass "
-            "unlabeled=-1 (if all three are classes, None)"
+            "unlabeled=-1 (if all three are classes, unlabeled=None)"
         )
 
 

@@ -20,6 +20,7 @@ from dask_s3vm.cli.stopping import EXIT_CODES, format_errors
 from dask_s3vm.io.arrays import read_labels
 from dask_s3vm.io.formats import format_of, options_of, reading_format, write_data
 from dask_s3vm.io.store import exists
+from dask_s3vm.labels import AUTO
 
 #: Default size of a block of text: its binary form, about half of it, suits a record batch.
 _BLOCKSIZE = "64 MiB"
@@ -78,7 +79,7 @@ def convert(
         check_output("OUTPUT", f"{output.rstrip('/')}.tmp" if output.endswith("/") else output)
         source = reading_format(list(data), chosen["format"])
         reading, writing = _own_options(source, target, unlabeled)
-        mark = reading.pop("unlabeled", None)
+        mark = reading.pop("unlabeled", AUTO)
         if "blocksize" in options_of(source.load("reader")):
             reading["blocksize"] = chosen["blocksize"] or _BLOCKSIZE
         with running_on(cluster_of(chosen)):

@@ -182,6 +182,7 @@ class TableEncoder(TransformerMixin, TableParameters):
         """Fit from the facts of the columns; readers of files call this in place of `fit`."""
         self.check()
         self.check_named(names)
+        self._refuse_crowded(names, facts)
         self.kinds_ = [found.kind or "number" for found in facts]
         self.categories_: list[tuple[str, ...] | None] = []
         self.offset_, self.factor_ = np.zeros(len(names)), np.ones(len(names))
@@ -207,13 +208,25 @@ class TableEncoder(TransformerMixin, TableParameters):
             return found.moments.mean
         return median_of(found.ranks) if self.missing == "median" else offset
 
-    def _categories(self, name: str, found: Facts) -> tuple[str, ...]:
-        words = found.words
-        if words is None or len(words) > self.max_categories:
+    def _refuse_crowded(self, names: Sequence[str], facts: Sequence[Facts]) -> None:
+        """Refuse columns of too many categories, all in one message."""
+        crowded = [
+            repr(name)
+            for name, found in zip(names, facts, strict=True)
+            if found.words is None or len(found.words) > self.max_categories
+        ]
+        if crowded:
+            which = f"column {crowded[0]} has"
+            if len(crowded) > 1:
+                which = f"columns {', '.join(crowded)} have"
             raise ValueError(
-                f"column {name!r} has more than {self.max_categories} categories "
-                f"(max_categories); name it in text=, numeric= or drop=, or allow more"
+                f"{which} more than {self.max_categories} categories (max_categories); name a "
+                "column of text in TableEncoder(text=...), leave out one of ids (drop=...), or "
+                "allow more"
             )
+
+    def _categories(self, name: str, found: Facts) -> tuple[str, ...]:
+        words = found.words or ()
         if name not in self.named_categorical:
             found.check_words(name)
         return tuple(sorted(words))
@@ -224,7 +237,7 @@ class TableEncoder(TransformerMixin, TableParameters):
 
     def _check_gap(self, name: str, row: int | None) -> None:
         if self.missing == "error" and row is not None:
-            reason = "the value is missing; the option missing allows it: zero, mean, median"
+            reason = "the value is missing; TableEncoder(missing=...) allows it: zero, mean, median"
             raise CellError(row, name, reason)
 
     # Encoding ---------------------------------------------------------------------------------

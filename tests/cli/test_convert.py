@@ -140,3 +140,22 @@ def test_usage(text, tmp_path):
         assert done.exit_code == code, done.output
         assert message in done.stderr
     assert names(tmp_path) == ["rows.svm"]
+
+
+def test_words_of_a_table_are_its_labels(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,kind\n1,x\n2,\n3,y\n")
+    done = convert(path, "--label", "kind", tmp_path / "t.parquet")
+    assert done.exit_code == 0, done.output
+    assert read_data(tmp_path / "t.parquet")[1].compute().tolist() == ["x", "", "y"]
+    done = convert(path, "--label", "kind", tmp_path / "t.svm")
+    assert done.exit_code == 65
+    assert "labels such as 'x'; svmlight text knows numbers only: for tables, --positive 'x'" in (
+        done.stderr
+    )
+    done = convert(path, "--label", "kind", "--positive", "x", tmp_path / "t.svm")
+    assert done.exit_code == 0, done.output
+    assert read_data(tmp_path / "t.svm")[1].compute().tolist() == [1, -1, 0]
+    done = convert(path, "--label", "kind", tmp_path / "t.parquet", tmp_path / "u.parquet")
+    assert done.exit_code == 65
+    assert f"t.csv' (csv), '{tmp_path}/t.parquet' (parquet)" in done.stderr
