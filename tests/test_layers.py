@@ -42,7 +42,7 @@ LAYERS = {
     ],
     "checkpoints": ["_version", "exceptions", "kernels", "engine", "methods", "io"],
     "estimators": [
-        "_config", "exceptions", "parameters", "labels", "frames", "interrupts", "numerics",
+        "_lazy", "_config", "exceptions", "parameters", "labels", "frames", "interrupts", "numerics",
         "engine", "problems", "methods", "live", "features", "prediction", "checkpoints",
     ],
     "baselines": ["labels", "features", "estimators"],
