@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from dask_s3vm.cli.cluster import cluster_of, cluster_options, running_on
-from dask_s3vm.cli.data import data_options, read_rows, reading_options
+from dask_s3vm.cli.data import WRITABLE, data_options, read_rows, reading_options
 from dask_s3vm.cli.labels import check_label_options, check_length
 from dask_s3vm.cli.options import (
     GroupedCommand,
@@ -32,7 +32,7 @@ _BLOCKSIZE = "64 MiB"
 @option(
     "--to",
     "to_format",
-    metavar="FORMAT",
+    type=click.Choice(WRITABLE),
     group="run",
     shown="from the file name",
     help="Format of OUTPUT.",
@@ -74,6 +74,7 @@ def convert(
     check_label_options(chosen)
     with format_errors(), ProgressLine("converting", quiet) as progress:
         target = format_of(output.rstrip("/"), to_format)
+        target.load("writer")  # refused before the input is read
         if exists(output.rstrip("/")) and not overwrite:
             raise FileExistsError(f"{output} exists already; add --overwrite to replace it")
         check_output("OUTPUT", f"{output.rstrip('/')}.tmp" if output.endswith("/") else output)

@@ -16,6 +16,9 @@ from dask_s3vm.labels import AUTO, as_labels, is_unlabeled, mark_for
 #: Names of formats. `io.formats` has the formats themselves; importing it would slow down `--help`.
 FORMATS = ("arrow", "csv", "kdd99", "npy", "npz", "parquet", "rcv1", "svmlight", "table")
 
+#: Those that `convert` writes.
+WRITABLE = ("arrow", "npy", "npz", "parquet", "svmlight")
+
 #: Formats whose label column has to be named.
 WITH_LABEL = ("csv", "table")
 

@@ -74,7 +74,7 @@ class Format:
         address = getattr(self, role)
         if address is None:
             able = sorted(form.name for form in FORMATS.values() if getattr(form, role))
-            raise ValueError(f"{self.name} files have no {role}; those with one: {able}")
+            raise ValueError(f"{self.name} files cannot be written; wanted one of {able}")
         module, _, function = address.partition(":")
         return getattr(importlib.import_module(module), function)
 
