@@ -30,6 +30,7 @@ from dask_s3vm.features.table_facts import (
     agreed,
     facts_of,
     median_of,
+    refuse_crowded,
     scaling,
 )
 from dask_s3vm.features.table_labels import LabelCode
@@ -182,7 +183,7 @@ class TableEncoder(TransformerMixin, TableParameters):
         """Fit from the facts of the columns; readers of files call this in place of `fit`."""
         self.check()
         self.check_named(names)
-        self._refuse_crowded(names, facts)
+        refuse_crowded(names, facts, self.max_categories)
         self.kinds_ = [found.kind or "number" for found in facts]
         self.categories_: list[tuple[str, ...] | None] = []
         self.offset_, self.factor_ = np.zeros(len(names)), np.ones(len(names))
@@ -207,23 +208,6 @@ class TableEncoder(TransformerMixin, TableParameters):
         if self.missing == "mean":
             return found.moments.mean
         return median_of(found.ranks) if self.missing == "median" else offset
-
-    def _refuse_crowded(self, names: Sequence[str], facts: Sequence[Facts]) -> None:
-        """Refuse columns of too many categories, all in one message."""
-        crowded = [
-            repr(name)
-            for name, found in zip(names, facts, strict=True)
-            if found.words is None or len(found.words) > self.max_categories
-        ]
-        if crowded:
-            which = f"column {crowded[0]} has"
-            if len(crowded) > 1:
-                which = f"columns {', '.join(crowded)} have"
-            raise ValueError(
-                f"{which} more than {self.max_categories} categories (max_categories); name a "
-                "column of text in TableEncoder(text=...), leave out one of ids (drop=...), or "
-                "allow more"
-            )
 
     def _categories(self, name: str, found: Facts) -> tuple[str, ...]:
         words = found.words or ()

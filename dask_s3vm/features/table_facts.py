@@ -26,7 +26,7 @@ from dask_s3vm.features.table_columns import (
 )
 
 __all__ = ["SCALES", "Facts", "MixedColumnError", "Moments", "agreed", "facts_of", "median_of",
-           "moments_of", "put_together", "scaling"]  # fmt: skip
+           "moments_of", "put_together", "refuse_crowded", "scaling"]  # fmt: skip
 
 #: Ways to scale numbers; see `TableEncoder`.
 SCALES = ("unit", "maxabs", "std", "none")
@@ -257,6 +257,22 @@ def _first(flags: np.ndarray) -> int | None:
 
 
 # Mistakes -------------------------------------------------------------------------------------
+
+
+def refuse_crowded(names: Sequence[str], facts: Sequence[Facts], most: int) -> None:
+    """Refuse columns of more than so many categories, all in one message."""
+    crowded = [
+        repr(name)
+        for name, found in zip(names, facts, strict=True)
+        if found.words is None or len(found.words) > most
+    ]
+    if crowded:
+        which = "columns " + ", ".join(crowded) + " have"
+        raise ValueError(
+            f"{which if len(crowded) > 1 else f'column {crowded[0]} has'} more than {most} "
+            "categories (max_categories); name a column of text in TableEncoder(text=...), leave "
+            "out one of ids (drop=...), or allow more"
+        )
 
 
 class MixedColumnError(ValueError):
