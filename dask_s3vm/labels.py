@@ -16,7 +16,7 @@ AUTO = "auto"
 _EXACT = 1 << 53
 
 #: Words that people write for a label that is missing.
-_MISSING = {"NA", "N/A", "n/a", "nan", "NaN", "None", "null", "NULL", "?"}
+_MISSING = {"na", "n/a", "nan", "none", "null", "missing", "unknown", "unlabeled", "?", "-"}
 
 #: What y may hold, in words.
 _WANTED = "wanted class labels, integers or strings, and the value `unlabeled` for rows without one"
@@ -174,7 +174,9 @@ def _refuse_two_readings(tally: Tally) -> None:
     if not len(values):
         return
     most, kind = values[counts.argmax()].item(), values.dtype.kind
-    if (kind in "US" and most in _MISSING) or (kind == "u" and most == np.iinfo(values.dtype).max):
+    if (kind in "US" and str(most).casefold() in _MISSING) or (
+        kind == "u" and most == np.iinfo(values.dtype).max
+    ):
         often = "which often means that there is none"
         if kind == "u":
             often = f"which -1 becomes in the type {values.dtype}"

@@ -135,12 +135,16 @@ def _values_of(names: Iterable[str], args: list[str]) -> dict[str, str]:
     return found
 
 
+#: How messages about the labels begin.
+_OF_LABELS = r"(the most frequent label of |Unknown label type: )?y\b"
+
+
 def name_options(message: str) -> str:
     """Return a message with the options of the current command for parameters of Python."""
     ctx = click.get_current_context(silent=True)
     if ctx is None:
         return message
-    if ctx.params.get("label") and re.match(r"(the most frequent label of )?y\b", message):
+    if ctx.params.get("label") and re.match(_OF_LABELS, message):
         message = f"label column {ctx.params['label']!r}: {message}"
     flags = {
         getattr(one, "parameter", one.name): one.opts[0] for one in ctx.command.get_params(ctx)

@@ -390,8 +390,7 @@ def _block(part: Any, encoder: TableEncoder, number: int) -> Any:
 def _located(error: MixedColumnError, X: Any, names: Sequence[str]) -> ValueError:
     """Return the error with the first row that has a word among numbers."""
     if not is_lazy_frame(X):
-        return CellError(error.first_row(as_table(X)) or 0, error.column, error.reason)
-    find = dask.delayed(lambda part: error.first_row(as_table(part, names)), pure=False)
-    rows = enumerate(compute_all([find(part) for part in lazy_parts(X)]))
-    part, row = next((part, row) for part, row in rows if row is not None)
-    return CellError(row, error.column, error.reason, part)
+        return error.cell_of(as_table(X)) or error
+    find = dask.delayed(lambda part, i: error.cell_of(as_table(part, names), i), pure=False)
+    cells = compute_all([find(part, i) for i, part in enumerate(lazy_parts(X))])
+    return next((cell for cell in cells if cell is not None), error)
