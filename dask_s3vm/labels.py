@@ -16,7 +16,7 @@ AUTO = "auto"
 _EXACT = 1 << 53
 
 #: Words that people write for a label that is missing.
-_MISSING = {"NA", "N/A", "n/a", "nan", "NaN", "None", "null", "NULL", "?"}
+_MISSING = {"na", "n/a", "nan", "none", "null", "missing", "unknown", "unlabeled", "?", "-"}
 
 #: What y may hold, in words.
 _WANTED = "wanted class labels, integers or strings, and the value `unlabeled` for rows without one"
@@ -174,20 +174,22 @@ def _refuse_two_readings(tally: Tally) -> None:
     if not len(values):
         return
     most, kind = values[counts.argmax()].item(), values.dtype.kind
-    if (kind in "US" and most in _MISSING) or (kind == "u" and most == np.iinfo(values.dtype).max):
+    if (kind in "US" and str(most).casefold() in _MISSING) or (
+        kind == "u" and most == np.iinfo(values.dtype).max
+    ):
         often = "which often means that there is none"
         if kind == "u":
             often = f"which -1 becomes in the type {values.dtype}"
         raise ValueError(
             f"the most frequent label of y is {most!r}, {often}: if it marks rows without a label, "
-            f"pass unlabeled={most!r}; if it is a class, pass None"
+            f"pass unlabeled={most!r}; if it is a class, pass unlabeled=None"
         )
     if kind in "iuf" and values.tolist() == [-1, 0, 1] and counts[0] < counts[1]:
         raise ValueError(
             f"y has the values -1, 0 and +1 ({counts[0]}, {counts[1]} and {counts[2]} times), "
             "which can be read in two ways: if 0 marks rows without a label, and the classes are "
             "-1 and +1, pass unlabeled=0; if -1 marks them, and the classes are 0 and 1, pass "
-            "unlabeled=-1 (if all three are classes, None)"
+            "unlabeled=-1 (if all three are classes, unlabeled=None)"
         )
 
 

@@ -287,7 +287,7 @@ def test_errors_of_large_labels_are_short():
         as_labels(np.array([1e300, 0.0, np.nan]))
 
 
-@pytest.mark.parametrize("word", ["NA", "nan", "None", "?"])
+@pytest.mark.parametrize("word", ["NA", "Unknown", "-", "nan", "None", "?"])
 def test_words_that_often_mean_nothing_are_refused(word):
     y = np.where(KNOWN, WORDS[TRUE], word)
     with pytest.raises(ValueError, match=f"label of y is '{re.escape(word)}', which often means"):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from dask_s3vm._version import __version__
-from dask_s3vm.cli.options import Option
+from dask_s3vm.cli.options import Option, name_options
 from dask_s3vm.cli.stopping import internal_errors, supervised
 
 
@@ -45,7 +45,7 @@ class _Echo(logging.Handler):
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Show a warning without the line of our code that it comes from."""
-    click.echo(f"warning: {message}", err=True)
+    click.echo(f"warning: {name_options(str(message))}", err=True)
 
 
 def _set_level(ctx: click.Context, param: click.Parameter, value: str | None) -> None:

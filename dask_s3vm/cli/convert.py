@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from dask_s3vm.cli.cluster import cluster_of, cluster_options, running_on
-from dask_s3vm.cli.data import data_options, read_rows, reading_options
+from dask_s3vm.cli.data import WRITABLE, data_options, read_rows, reading_options
 from dask_s3vm.cli.labels import check_label_options, check_length
 from dask_s3vm.cli.options import (
     GroupedCommand,
@@ -20,6 +20,7 @@ from dask_s3vm.cli.stopping import EXIT_CODES, format_errors
 from dask_s3vm.io.arrays import read_labels
 from dask_s3vm.io.formats import format_of, options_of, reading_format, write_data
 from dask_s3vm.io.store import exists
+from dask_s3vm.labels import AUTO
 
 #: Default size of a block of text: its binary form, about half of it, suits a record batch.
 _BLOCKSIZE = "64 MiB"
@@ -31,7 +32,7 @@ _BLOCKSIZE = "64 MiB"
 @option(
     "--to",
     "to_format",
-    metavar="FORMAT",
+    type=click.Choice(WRITABLE),
     group="run",
     shown="from the file name",
     help="Format of OUTPUT.",
@@ -73,12 +74,13 @@ def convert(
     check_label_options(chosen)
     with format_errors(), ProgressLine("converting", quiet) as progress:
         target = format_of(output.rstrip("/"), to_format)
+        target.load("writer")  # refused before the input is read
         if exists(output.rstrip("/")) and not overwrite:
             raise FileExistsError(f"{output} exists already; add --overwrite to replace it")
         check_output("OUTPUT", f"{output.rstrip('/')}.tmp" if output.endswith("/") else output)
         source = reading_format(list(data), chosen["format"])
         reading, writing = _own_options(source, target, unlabeled)
-        mark = reading.pop("unlabeled", None)
+        mark = reading.pop("unlabeled", AUTO)
         if "blocksize" in options_of(source.load("reader")):
             reading["blocksize"] = chosen["blocksize"] or _BLOCKSIZE
         with running_on(cluster_of(chosen)):

@@ -16,6 +16,9 @@ from dask_s3vm.labels import AUTO, as_labels, is_unlabeled, mark_for
 #: Names of formats. `io.formats` has the formats themselves; importing it would slow down `--help`.
 FORMATS = ("arrow", "csv", "kdd99", "npy", "npz", "parquet", "rcv1", "svmlight", "table")
 
+#: Those that `convert` writes.
+WRITABLE = ("arrow", "npy", "npz", "parquet", "svmlight")
+
 #: Formats whose label column has to be named.
 WITH_LABEL = ("csv", "table")
 
@@ -32,7 +35,8 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """
     options = [
         option("--format", type=click.Choice(FORMATS), group="data",
-               help="Format of the files.", shown="from the file name"),
+               help="Format of the files; table: plain columns in Parquet or Arrow files.",
+               shown="from the files"),
         option("--header/--no-header", default=None, group="data", topic=_TABLES,
                shown="yes if no field in it is a number or empty",
                help="Whether the first line of csv names the columns."),
@@ -69,7 +73,7 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
         option("--text", multiple=True, group="data", metavar="COLUMN",
                help="Table column of free text, used word by word; repeatable."),
         option("--missing", type=click.Choice(gaps), group="data", shown="error",
-               help="What to put into empty cells of a table."),
+               help="What to put into empty cells of a table; error: refuse them."),
         option("--missing-indicator/--no-missing-indicator", default=None, group="data",
                topic=_TABLES, shown="no",
                help="Whether to add a feature that tells which cells were empty."),
@@ -303,8 +307,10 @@ def _read(
     for name, value in given.items():
         is_fixed = name == "label" and form.name not in WITH_LABEL and value is not False
         if is_fixed or (name not in known and name != "positive"):
+            flag = f"--{name.replace('_', '-')}"
+            why = f"; labels have a place of their own there: leave out {flag}" if is_fixed else ""
             raise click.UsageError(
-                f"--{name.replace('_', '-')} has no effect with --format {form.name}"
+                f"{flag} has no effect on {paths[0]}, which is read as {form.name}{why}"
             )
     more: dict[str, Any] = {name: value for name, value in given.items() if name in known}
     if "unlabeled" in known:  # replaces labels that are missing

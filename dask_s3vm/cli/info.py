@@ -75,7 +75,10 @@ def _show_model(path: str, as_json: bool) -> None:
     if as_json:
         show_json({"model": path, **facts})
         return
-    names = ("estimator", "method", "about", "classes", "features", "columns")
+    if facts["kinds"] is not None:
+        pairs = zip(facts["columns"], facts["kinds"], strict=True)
+        facts["columns"] = [f"{name} ({kind})" for name, kind in pairs]
+    names = ("estimator", "method", "about", "label", "classes", "features", "columns")
     show_pairs({name: facts[name] for name in names} | facts["fitted"])
     click.echo("\nparameters:")
     show_pairs({f"  {name}": value for name, value in facts["parameters"].items()})

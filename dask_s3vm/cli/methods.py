@@ -174,6 +174,7 @@ class MethodName(click.ParamType):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Return a name that is known."""
+        value = value if value in METHODS else value.lower()
         if value not in METHODS:
             self.fail(f"{value!r} is not one of {', '.join(sorted(METHODS))}", param, ctx)
         return str(value)

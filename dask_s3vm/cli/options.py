@@ -46,6 +46,8 @@ class Option(click.Option):
         topic: tuple[str, tuple[str, ...]] | None = None,
         **more: Any,
     ) -> None:
+        if isinstance(more.get("type"), click.IntRange):
+            more.setdefault("metavar", "N")  # not INTEGER RANGE
         super().__init__(*args, **more)
         self.group = group
         self.shown = shown
@@ -133,11 +135,17 @@ def _values_of(names: Iterable[str], args: list[str]) -> dict[str, str]:
     return found
 
 
+#: How messages about the labels begin.
+_OF_LABELS = r"(the most frequent label of |Unknown label type: )?y\b"
+
+
 def name_options(message: str) -> str:
     """Return a message with the options of the current command for parameters of Python."""
     ctx = click.get_current_context(silent=True)
     if ctx is None:
         return message
+    if ctx.params.get("label") and re.match(_OF_LABELS, message):
+        message = f"label column {ctx.params['label']!r}: {message}"
     flags = {
         getattr(one, "parameter", one.name): one.opts[0] for one in ctx.command.get_params(ctx)
     }
@@ -146,9 +154,9 @@ def name_options(message: str) -> str:
             continue
         word = rf"(?<![\w'\"/.\\-]){name}"
         message = re.sub(rf"The '{name}' parameter of \w+", flag, message)
+        message = message.replace(f"TableEncoder({name}=...)", flag)
         message = re.sub(rf"{word}=(?=[\w'.-])", f"{flag} ", message)
         message = re.sub(rf"{word}=(?=[ ,;)]|$)", flag, message)
-        message = re.sub(rf"the option {name}\b", flag, message)
         # a name with a low line is no word of English; others are if they begin what is said
         plain = (
             rf"{word}(?![\w'\"/.])"

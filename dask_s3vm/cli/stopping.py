@@ -95,6 +95,8 @@ def format_errors() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
     except EngineError as error:
         raise Unreachable(str(error)) from error
+    except BrokenPipeError:  # nobody reads the output any more, as after `| head`
+        raise
     except (FileNotFoundError, FileExistsError, IsADirectoryError, PermissionError) as error:
         raise BadData(str(error)) from error
     except OSError as error:
@@ -109,11 +111,12 @@ def format_errors() -> Iterator[None]:
 def internal_errors() -> Iterator[None]:
     """Give any error that nobody foresaw the exit code 70; its traceback is for --log-level debug.
 
-    Some errors are control flow: those of click, and a stop by a signal.
+    Some errors are control flow: those of click, a stop by a signal, and an output that nobody
+    reads any more, at which click ends the command in silence.
     """
     try:
         yield
-    except (click.ClickException, click.exceptions.Exit, click.Abort):
+    except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
         raise
     except OSError as error:  # a full disk, a lost connection: not an error in this program
         raise click.ClickException(str(error)) from error

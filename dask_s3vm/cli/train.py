@@ -187,6 +187,11 @@ class Job:
             rows = labeled_rows(chosen["data"], chosen, self._apart, unlabeled=self._mark)
             hiding = chosen["hide_all_but"], chosen["hold_out"], chosen["seed"] or 0
             estimator.set_params(unlabeled=rows.hide(self._mark, *hiding))
+            if rows.hidden is not None:
+                self.say(
+                    f"{int(rows.hidden.sum()):,} labels are held out to measure the error; for a "
+                    "model of all labels, train again without holding out"
+                )
             self._read_at = time.perf_counter()
             record.facts["data"] = {"files": list(chosen["data"]), **shape_of(rows.X)}
             yield rows, client

@@ -234,6 +234,9 @@ def _show(result: dict[str, Any], as_json: bool) -> None:
     click.echo(
         f"\nbest: {best}, accuracy {result['best_accuracy']:.4f} over {result['folds']} folds"
     )
+    equal = sum(row["rank"] == 1 for row in result["candidates"])
+    if equal > 1:
+        click.echo(f"{equal} candidates are equal by these labels; the simplest of them was taken")
     if "hidden_error_%" in result:
         error, count = result["hidden_error_%"], result["hidden_rows"]
         click.echo(f"error on {count:,} hidden labels: {error:.2f} %")

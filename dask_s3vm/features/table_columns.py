@@ -371,8 +371,8 @@ def warn_of_unknown(unknown: dict[str, int]) -> None:
     if unknown:
         by_column = ", ".join(f"{count} in {name!r}" for name, count in unknown.items())
         warn(
-            f"{sum(unknown.values())} values are categories that the encoder was not fitted on "
-            f"({by_column}); all features of their column are 0",
+            "categories that the encoder was not fitted on: "
+            f"{by_column}; all features of their column are 0 in these rows",
             UnknownCategoryWarning,
         )
 

@@ -30,6 +30,7 @@ from dask_s3vm.features.table_facts import (
     agreed,
     facts_of,
     median_of,
+    refuse_crowded,
     scaling,
 )
 from dask_s3vm.features.table_labels import LabelCode
@@ -182,6 +183,7 @@ class TableEncoder(TransformerMixin, TableParameters):
         """Fit from the facts of the columns; readers of files call this in place of `fit`."""
         self.check()
         self.check_named(names)
+        refuse_crowded(names, facts, self.max_categories)
         self.kinds_ = [found.kind or "number" for found in facts]
         self.categories_: list[tuple[str, ...] | None] = []
         self.offset_, self.factor_ = np.zeros(len(names)), np.ones(len(names))
@@ -208,12 +210,7 @@ class TableEncoder(TransformerMixin, TableParameters):
         return median_of(found.ranks) if self.missing == "median" else offset
 
     def _categories(self, name: str, found: Facts) -> tuple[str, ...]:
-        words = found.words
-        if words is None or len(words) > self.max_categories:
-            raise ValueError(
-                f"column {name!r} has more than {self.max_categories} categories "
-                f"(max_categories); name it in text=, numeric= or drop=, or allow more"
-            )
+        words = found.words or ()
         if name not in self.named_categorical:
             found.check_words(name)
         return tuple(sorted(words))
@@ -224,7 +221,7 @@ class TableEncoder(TransformerMixin, TableParameters):
 
     def _check_gap(self, name: str, row: int | None) -> None:
         if self.missing == "error" and row is not None:
-            reason = "the value is missing; the option missing allows it: zero, mean, median"
+            reason = "the value is missing; TableEncoder(missing=...) allows it: zero, mean, median"
             raise CellError(row, name, reason)
 
     # Encoding ---------------------------------------------------------------------------------
@@ -393,8 +390,7 @@ def _block(part: Any, encoder: TableEncoder, number: int) -> Any:
 def _located(error: MixedColumnError, X: Any, names: Sequence[str]) -> ValueError:
     """Return the error with the first row that has a word among numbers."""
     if not is_lazy_frame(X):
-        return CellError(error.first_row(as_table(X)) or 0, error.column, error.reason)
-    find = dask.delayed(lambda part: error.first_row(as_table(part, names)), pure=False)
-    rows = enumerate(compute_all([find(part) for part in lazy_parts(X)]))
-    part, row = next((part, row) for part, row in rows if row is not None)
-    return CellError(row, error.column, error.reason, part)
+        return error.cell_of(as_table(X)) or error
+    find = dask.delayed(lambda part, i: error.cell_of(as_table(part, names), i), pure=False)
+    cells = compute_all([find(part, i) for i, part in enumerate(lazy_parts(X))])
+    return next((cell for cell in cells if cell is not None), error)

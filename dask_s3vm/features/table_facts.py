@@ -4,6 +4,7 @@ So an encoder is fitted in one pass over pieces of a table, in any order and on 
 """
 
 import math
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,7 +27,7 @@ from dask_s3vm.features.table_columns import (
 )
 
 __all__ = ["SCALES", "Facts", "MixedColumnError", "Moments", "agreed", "facts_of", "median_of",
-           "moments_of", "put_together", "scaling"]  # fmt: skip
+           "moments_of", "put_together", "refuse_crowded", "scaling"]  # fmt: skip
 
 #: Ways to scale numbers; see `TableEncoder`.
 SCALES = ("unit", "maxabs", "std", "none")
@@ -36,6 +37,11 @@ _RANKS = 1025
 
 #: With fewer words in a column, one cannot tell that they do not repeat.
 MANY_WORDS = 200
+
+#: Day, month and year in an order that a reader would have to guess; a time may follow.
+_OTHER_DATE = re.compile(
+    r"\d{1,2}([./-])\d{1,2}\1(\d{2}|\d{4})([ T].*)?|\d{4}([./])\d{1,2}\4\d{1,2}([ T].*)?"
+)
 
 #: From so many distinct words on, a column that is mostly numbers is taken for a column of numbers
 #: with a mistake in it.
@@ -93,9 +99,17 @@ class Facts:
     n_words: int = 0
 
     def check_words(self, name: str) -> None:
-        """Refuse categories that are mostly numbers or dates; warn of ids, which occur once."""
+        """Refuse categories that are mostly numbers or dates; warn of ids and dates as words."""
         words = self.words or ()
         _refuse_mixed(name, words)
+        if len(words) >= _ENOUGH_WORDS and all(map(_is_written_date, words)):
+            warn(
+                f"column {name!r} holds dates as words, such as {min(words)!r}, each a category: "
+                "make dates of them, as pandas.to_datetime does, or name it in categorical= if it "
+                "is meant",
+                UserWarning,
+            )
+            return
         if self.n_words >= MANY_WORDS and len(words) > self.n_words / 2:
             warn(
                 f"column {name!r} has {len(words)} categories in {self.n_words} rows, such as "
@@ -259,6 +273,22 @@ def _first(flags: np.ndarray) -> int | None:
 # Mistakes -------------------------------------------------------------------------------------
 
 
+def refuse_crowded(names: Sequence[str], facts: Sequence[Facts], most: int) -> None:
+    """Refuse columns of more than so many categories, all in one message."""
+    crowded = [
+        repr(name)
+        for name, found in zip(names, facts, strict=True)
+        if found.words is None or len(found.words) > most
+    ]
+    if crowded:
+        which = "columns " + ", ".join(crowded) + " have"
+        raise ValueError(
+            f"{which if len(crowded) > 1 else f'column {crowded[0]} has'} more than {most} "
+            "categories (max_categories); name a column of text in TableEncoder(text=...), leave "
+            "out one of ids (drop=...), or allow more"
+        )
+
+
 class MixedColumnError(ValueError):
     """A column has numbers or dates, and few words that are none; or numbers written otherwise.
 
@@ -281,10 +311,15 @@ class MixedColumnError(ValueError):
     def __str__(self) -> str:
         return f"column {self.column!r} {self.reason}"
 
-    def first_row(self, table: pa.Table) -> int | None:
-        """Return the first row of a table that has one of the words."""
+    def cell_of(self, table: pa.Table, part: int | None = None) -> CellError | None:
+        """Return the error of the first row of a table that has one of the words."""
         codes, _ = codes_of(whole(table.column(self.column)), self.words)
-        return int((codes >= 0).argmax()) if (codes >= 0).any() else None
+        if not (codes >= 0).any():
+            return None
+        row = int((codes >= 0).argmax())
+        shown, word = min(self.words), self.words[codes[row]]
+        reason = self.reason.replace(f"holds {shown!r}", f"holds {word!r}", 1)
+        return CellError(row, self.column, reason, part)
 
 
 def _refuse_mixed(name: str, words: Sequence[str]) -> None:
@@ -311,6 +346,14 @@ def _refuse_mixed(name: str, words: Sequence[str]) -> None:
             f"holds {min(marked)!r}, a number with marks; wanted digits and a point alone: take "
             "the marks away, or name the column in categorical= or text=",
         )
+    dates = [word for word in others if _OTHER_DATE.fullmatch(word)]
+    if len(dates) >= _ENOUGH_WORDS and len(others) - len(dates) <= few:
+        raise MixedColumnError(
+            name,
+            tuple(dates),
+            f"holds {min(dates)!r}, a date in a form that is not read; wanted year, month and day, "
+            "as in 2024-12-31; or name the column in categorical= or text=",
+        )
     kind = "numbers"
     if others and len(others) == len(words):
         kind, others = "dates", [word for word in words if not _is_date(word)]
@@ -324,6 +367,10 @@ def _refuse_mixed(name: str, words: Sequence[str]) -> None:
             "name these in null_values=, which makes them missing, or the column in "
             "categorical= or text=",
         )
+
+
+def _is_written_date(word: str) -> bool:
+    return not is_number(word) and _is_date(word)
 
 
 def _is_date(word: str) -> bool:

@@ -74,7 +74,7 @@ class Format:
         address = getattr(self, role)
         if address is None:
             able = sorted(form.name for form in FORMATS.values() if getattr(form, role))
-            raise ValueError(f"{self.name} files have no {role}; those with one: {able}")
+            raise ValueError(f"{self.name} files cannot be written; wanted one of {able}")
         module, _, function = address.partition(":")
         return getattr(importlib.import_module(module), function)
 
@@ -141,10 +141,11 @@ def format_of(urlpath: UrlPath, format: str | None = None) -> Format:
             raise ValueError(f"format is {format!r}, wanted one of {sorted(FORMATS)}")
         return FORMATS[format]
     paths = _paths(urlpath)
-    found = {form.name: path for path in paths for form in _formats_at(path)}
+    found = {form.name: name for path in paths for name, form in _formats_at(path)}
     if len(found) != 1:
-        kinds = ", ".join(f"{path!r} ({name})" for name, path in found.items())
-        raise ValueError(f"urlpath is {paths}, wanted files of one format; got {kinds or 'none'}")
+        kinds = ", ".join(f"{name!r} ({form})" for form, name in found.items())
+        shown = ", ".join(map(repr, paths[:5]))
+        raise ValueError(f"wanted files of one format in {shown}; got {kinds or 'none'}")
     return FORMATS[next(iter(found))]
 
 
@@ -261,21 +262,23 @@ def _paths(urlpath: UrlPath) -> list[str]:
     return [os.fspath(url) for url in urls]
 
 
-def _formats_at(path: str) -> Iterable[Format]:
-    """Return the format that a name tells; of a folder, those of all that is in it."""
+def _formats_at(path: str) -> Iterable[tuple[str, Format]]:
+    """Return a file and the format that its name tells; of a folder, all that is in it."""
     form = _by_name(path.rstrip("/"))
     if form is not None:
-        return [form]
+        return [(path, form)]
     fs, inner = filesystem(path)
     if not fs.isdir(inner):
-        known = {ending: form for form in FORMATS.values() for ending in form.endings}
-        more = [ending for ending, form in known.items() if form.compressed]
+        text = [one for form in FORMATS.values() if form.compressed for one in form.endings]
+        others = [one for form in FORMATS.values() if not form.compressed for one in form.endings]
         raise ValueError(
-            f"the ending of {path!r} is not known, wanted {', '.join(known)} "
-            f"({', '.join(more)} perhaps with {' or '.join(_COMPRESSED)} behind it), "
-            f"or a format, one of {sorted(FORMATS)}"
+            f"the ending of {path!r} is not known, wanted {', '.join(text)} (perhaps with "
+            f"{' or '.join(_COMPRESSED)} behind it), {', '.join(others)}, or a format, one of "
+            f"{sorted(FORMATS)}"
         )
-    return [form for name in files_in(fs, inner) if (form := _by_name(name)) is not None]
+    root = inner.rstrip("/") + "/"
+    held = [(name.removeprefix(root), _by_name(name)) for name in files_in(fs, inner)]
+    return [(name, form) for name, form in held if form is not None]
 
 
 def _by_name(path: str) -> Format | None:

@@ -145,6 +145,8 @@ def _loaded(
     try:
         with open_arrays(path, {_HEADER: _LARGEST_HEADER}) as arrays:
             return restore(_read_header(arrays), arrays)
+    except FileNotFoundError as error:
+        raise ModelFileError(name, "cannot be loaded as a model: there is no such file") from error
     # A damaged file can fail in any place; the user needs the file's name in each case.
     except Exception as error:
         reason = str(error) or type(error).__name__

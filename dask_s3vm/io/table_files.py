@@ -285,7 +285,8 @@ class CsvFile(_File):
                 raise
         starts = _row_starts(text)
         row = min(int(found["row"]), len(starts)) - 1
-        reason = f"has {found['got']} fields, wanted {len(self.fields)}"
+        fields = "1 field" if found["got"] == "1" else f"{found['got']} fields"
+        reason = f"has {fields}, wanted {len(self.fields)}"
         raise self._error_at(span[0] + int(starts[row]), reason)
 
     def _explained(

@@ -232,7 +232,7 @@ def _name_of(label: Any, file: TableFile) -> Any:
         return label
     count = len(file.names)
     if not -count <= label < count:
-        raise TableError(file.name, f"has {count} columns, but label is {label}")
+        raise TableError(file.name, f"label is {label}, but there are {count} columns")
     return file.names[label]
 
 

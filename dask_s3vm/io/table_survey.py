@@ -221,7 +221,7 @@ def locate_words(error: MixedColumnError, parts: list[Found]) -> TableError:
     """Return the error of a column of numbers and words with the first row that has a word."""
     wanted = Wanted([error.column], {error.column: WORDS}, 0)
     for part in parts:
-        row = error.first_row(part.piece.file.read(part.piece.span, wanted))
-        if row is not None:
-            return part.error(CellError(row, error.column, error.reason))
+        cell = error.cell_of(part.piece.file.read(part.piece.span, wanted))
+        if cell is not None:
+            return part.error(cell)
     return TableError(parts[0].piece.file.name, str(error))

@@ -63,8 +63,10 @@ class SvmlightFormat(RowFormat):
         if labels is None:
             labels = np.full(rows.shape[0], self.unlabeled)
         if labels.dtype.kind == "U":
+            word = next((one for one in labels.tolist() if one not in ("", "-1")), "")
             raise TypeError(
-                f"y has labels such as {str(labels[0])!r}; svmlight text knows numbers only"
+                f"y has labels such as {word!r}; svmlight text knows numbers only: for tables, "
+                f"positive={word!r} makes 1 of it and 0 of others"
             )
         text = svmlight_text(rows, labels, self.first_column)
         return [_COMPRESS[self.compression](b"".join(text))] if self.compression else text

@@ -262,7 +262,7 @@ def _stored_labels(labels: Any, rows: int, wanted: np.dtype | None) -> np.ndarra
     if len(plain) != rows:
         raise ValueError(f"y does not fit X: {rows} rows in a block, and {len(plain)} labels")
     if plain.dtype.kind == "f":
-        _finite(plain, "y")
+        _finite(plain, "y", ", also as the mark of rows without a label")
     if plain.dtype.kind == "b":
         plain = plain.astype(np.int8)
     if wanted is not None and (wanted.kind == "U") == (plain.dtype.kind == "U"):
@@ -270,9 +270,9 @@ def _stored_labels(labels: Any, rows: int, wanted: np.dtype | None) -> np.ndarra
     return plain
 
 
-def _finite(values: np.ndarray, name: str) -> np.ndarray:
+def _finite(values: np.ndarray, name: str, more: str = "") -> np.ndarray:
     if not np.all(np.isfinite(values)):
-        raise ValueError(f"{name} contains NaN or infinity; wanted finite numbers only")
+        raise ValueError(f"{name} contains NaN or infinity; wanted finite numbers only{more}")
     return values
 
 

@@ -26,6 +26,9 @@ from dask_s3vm.model_selection._splits import Fold, Labeled
 #: File of the fingerprint of a search.
 _HEAD = "search.json"
 
+#: Seconds between two lines of progress in a log.
+_LOG_EVERY = 10.0
+
 logger = logging.getLogger(__name__)
 
 
@@ -243,7 +246,8 @@ def _arrays(part: Any) -> list[np.ndarray]:
 class SearchProgress:
     """Calls the callbacks for every fit, and shows the fits done and the best candidate so far.
 
-    On a terminal it is one line that is overwritten, elsewhere a line for each update.
+    On a terminal it is one line that is overwritten, elsewhere a first line, one every ten seconds,
+    and the last.
 
     Parameters
     ----------
@@ -274,6 +278,7 @@ class SearchProgress:
         self._of = of
         self._total = len(of) * n_splits
         self._began = time.perf_counter()
+        self._shown = -_LOG_EVERY
         self._scores = np.full((len(of), n_splits), np.nan)
         self._is_done = np.zeros(self._scores.shape, dtype=bool)
         for score in saved:
@@ -296,7 +301,10 @@ class SearchProgress:
             }
             for callback in self._callbacks:
                 callback(row)
-        if self._verbose:
+        now = time.perf_counter() - self._began
+        is_due = sys.stderr.isatty() or now >= self._shown + _LOG_EVERY or self._is_done.all()
+        if self._verbose and is_due:
+            self._shown = now
             self._show(f"{self._is_done.sum()}/{self._total} fits{self._leader()}")
 
     def close(self) -> None:

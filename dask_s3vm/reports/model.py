@@ -28,6 +28,7 @@ def model_facts(estimator: Any, n_weights: int = 10) -> dict[str, Any]:
     facts = getattr(estimator, "facts", None)
     encoder = getattr(estimator, "encoder_", None)
     columns = getattr(encoder or estimator, "feature_names_in_", None)
+    label = getattr(encoder, "label_", None)
     return {
         "estimator": type(estimator).__name__,
         "method": getattr(facts, "name", "") or "-",
@@ -35,6 +36,8 @@ def model_facts(estimator: Any, n_weights: int = 10) -> dict[str, Any]:
         "classes": np.asarray(getattr(estimator, "classes_", ())).tolist(),
         "features": int(estimator.n_features_in_),
         "columns": None if columns is None else np.asarray(columns).tolist(),
+        "kinds": getattr(encoder, "kinds_", None),
+        "label": getattr(estimator, "label_name_", None) if label is None else label.name,
         "fitted": {
             name.removesuffix("_"): getattr(estimator, name)
             for name in _TOLD

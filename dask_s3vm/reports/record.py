@@ -186,7 +186,9 @@ def read_record(directory: Url) -> tuple[dict[str, Any], list[dict[str, Any]], s
         join_url(directory, name) for name in ("run.json", "history.json", "config.toml")
     )
     if not exists(run):
-        raise ValueError(f"{directory} holds no run: there is no run.json")
+        raise ValueError(
+            f"{directory} holds no run: there is no run.json; wanted a folder of `train --report`"
+        )
     facts = _read_json(run)
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise ValueError(f"{run} is not a run: its format is not {FORMAT!r}")

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from click.testing import CliRunner
 from unsummed import arrow_without_checksums
 
-from dask_s3vm.cli import main
+from dask_s3vm.cli import data, main
 from dask_s3vm.io import read_data, write_data
+from dask_s3vm.io.formats import FORMATS
 
 X = sp.random_array((200, 30), density=0.3, rng=np.random.default_rng(4), format="csr")
 Y = np.arange(200) % 2 * 2 - 1
@@ -128,10 +129,16 @@ def test_a_bad_block_in_the_middle_leaves_nothing(tmp_path):
     assert names(tmp_path) == ["r.arrow"]
 
 
+def test_help_names_the_formats_that_there_are():
+    assert tuple(sorted(FORMATS)) == data.FORMATS
+    assert tuple(sorted(name for name, form in FORMATS.items() if form.writer)) == data.WRITABLE
+
+
 def test_usage(text, tmp_path):
     for args, code, message in [
         ((text, tmp_path / "out.xyz"), 65, "the ending of"),
-        ((text, tmp_path / "out", "--to", "xyz"), 65, "format is 'xyz', wanted one of"),
+        ((text, tmp_path / "out", "--to", "csv"), 2, "'csv' is not one of 'arrow', 'npy', 'npz'"),
+        ((tmp_path / "none.svm", tmp_path / "out.csv"), 65, "csv files cannot be written; wanted"),
         ((text,), 2, "Missing argument"),
         ((text, text), 65, "exists already"),
         ((tmp_path / "none.svm", tmp_path / "out.npz"), 65, "there is no file"),
@@ -140,3 +147,22 @@ def test_usage(text, tmp_path):
         assert done.exit_code == code, done.output
         assert message in done.stderr
     assert names(tmp_path) == ["rows.svm"]
+
+
+def test_words_of_a_table_are_its_labels(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,kind\n1,x\n2,\n3,y\n")
+    done = convert(path, "--label", "kind", tmp_path / "t.parquet")
+    assert done.exit_code == 0, done.output
+    assert read_data(tmp_path / "t.parquet")[1].compute().tolist() == ["x", "", "y"]
+    done = convert(path, "--label", "kind", tmp_path / "t.svm")
+    assert done.exit_code == 65
+    assert "labels such as 'x'; svmlight text knows numbers only: for tables, --positive 'x'" in (
+        done.stderr
+    )
+    done = convert(path, "--label", "kind", "--positive", "x", tmp_path / "t.svm")
+    assert done.exit_code == 0, done.output
+    assert read_data(tmp_path / "t.svm")[1].compute().tolist() == [1, -1, 0]
+    done = convert(path, "--label", "kind", tmp_path / "t.parquet", tmp_path / "u.parquet")
+    assert done.exit_code == 65
+    assert f"t.csv' (csv), '{tmp_path}/t.parquet' (parquet)" in done.stderr

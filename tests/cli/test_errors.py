@@ -125,7 +125,7 @@ def test_a_table_cannot_be_predicted_by_a_model_of_other_rows(g2c_file, tmp_path
         (["--text", "nope"], "--text names ['nope'], but"),
         (
             ["--max-categories", "1", "--missing", "mean"],
-            "(--max-categories); name it in --text, --numeric or --drop",
+            "(--max-categories); name a column of text in --text, leave out one of ids (--drop",
         ),
         (["--missing-indicator"], "--missing-indicator has no effect with --missing 'error'"),
         ([], "line 4: column 'length': the value is missing; --missing allows it: zero,"),
@@ -137,6 +137,37 @@ def test_errors_name_options_not_parameters(options, words, tmp_path):
     done = run("train", path, "--label", "kind", *options, "--model", tmp_path / "m.npz")
     assert done.exit_code in (2, 65)
     assert words in done.stderr
+
+
+def test_an_error_about_y_names_the_label_column(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("length,kind\n1,a\n2,\n3,a\n")
+    done = run("train", path, "--label", "kind", "--model", tmp_path / "m.npz")
+    assert done.exit_code == 65
+    assert "label column 'kind': y has only one class, 'a'" in done.stderr
+
+
+@pytest.mark.filterwarnings("default:column 'id'")
+def test_warnings_name_options_too(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"c{number},{number % 7},{'ab'[number % 2]}" for number in range(300)]
+    path.write_text("\n".join(["id,length,kind", *rows]) + "\n")
+    done = run("train", path, "--label", "kind", "--method", "l2svm", "--model", tmp_path / "m.npz")
+    assert done.exit_code == 0, done.output
+    assert "name it in --text if it is text, in --categorical if it is meant" in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(g2c_file, tmp_path):
+    command = [sys.executable, "-m", "dask_s3vm"]
+    model = tmp_path / "m.npz"
+    assert run("train", g2c_file, "--method", "l2svm", "--model", model).exit_code == 0
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*command, "predict", model, g2c_file], stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no such folder")

@@ -54,8 +54,10 @@ def test_hidden_labels_get_the_mark_of_the_others(y, word):
 
 def test_a_few_labels_of_a_file_of_0_and_1_can_be_held_out(g2c, tmp_path):
     np.savez(tmp_path / "rows.npz", X=g2c[0], y=g2c[1])
-    told = result_of(run("train", tmp_path / "rows.npz", "--hold-out", 0.1, "--json", "--quiet"))
+    done = run("train", tmp_path / "rows.npz", "--hold-out", 0.1, "--json")
+    told = result_of(done)
     assert told["hidden_rows"] == sum(round(0.1 * n) for n in np.bincount(g2c[1]))
+    assert f"{told['hidden_rows']} labels are held out to measure the error; for a" in done.stderr
     assert told["hidden_error_%"] < 10
 
 

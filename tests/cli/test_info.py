@@ -30,6 +30,7 @@ def test_a_model_is_described(model):
     assert (told["estimator"], told["method"]) == ("S3VM", "s3vm")
     assert told["classes"] == ["old", "young"]
     assert told["columns"] == ["age", "color"]
+    assert (told["kinds"], told["label"]) == (["number", "category"], "kind")
     assert told["parameters"]["lam"] == model.lam
     assert told["fitted"]["positive_ratio"] == pytest.approx(float(model.positive_ratio_))
     names = [one["feature"] for one in told["weights"]]
@@ -42,6 +43,8 @@ def test_a_model_is_described(model):
 def test_people_read_lines(model):
     text = run("info", "m.npz").stdout
     assert re.search(r"classes +old, young", text)
+    assert re.search(r"label +kind\n", text)
+    assert re.search(r"columns +age \(number\), color \(category\)\n", text)
     assert "np." not in text
     assert "strongest weights" in text
 

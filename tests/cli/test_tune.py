@@ -91,6 +91,15 @@ def test_kernels_and_words_are_tried_too(g2c_file):
     assert {one["kernel"] for one in told["candidates"]} == {"linear", "rbf"}
 
 
+def test_candidates_that_the_labels_cannot_tell_apart_are_said_so(g2c_file):
+    done = run("tune", g2c_file, *COMMON, "--method", "TSVM", "--grid", "tol=1e-6,1.1e-6")
+    assert done.exit_code == 0, done.output
+    assert "2 candidates are equal by these labels" in done.stdout
+    # of the progress, a log gets the first line and the last
+    assert [line for line in done.stderr.splitlines() if "fits" in line][-1].count("/") == 1
+    assert sum("fits" in line for line in done.stderr.splitlines()) <= 2
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

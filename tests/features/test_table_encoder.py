@@ -95,7 +95,7 @@ def test_categories_are_the_same_words_in_frames_and_files(tmp_path):
 def test_unknown_categories_are_zeros_with_one_warning(records):
     encoder = TableEncoder().fit(records)
     new = [{"size": 0.0, "color": word, "rooms": 1} for word in ("pink", "red", "gray")]
-    with pytest.warns(UnknownCategoryWarning, match="2 values.*2 in 'color'") as caught:
+    with pytest.warns(UnknownCategoryWarning, match="not fitted on: 2 in 'color'") as caught:
         rows = encoder.transform(new).toarray()
     assert len(caught) == 1
     assert rows[:, 1:4].sum(axis=1).tolist() == [0, 1, 0]
@@ -133,6 +133,9 @@ def test_mistakes_are_reported(records):
         TableEncoder(numeric=["color"]).fit(records)
     with pytest.raises(ValueError, match="more than 2 categories"):
         TableEncoder(max_categories=2).fit(records)
+    several = {"id": ["a", "b", "c"], "name": ["x", "y", "z"], "kind": ["a", "a", "b"]}
+    with pytest.raises(ValueError, match="columns 'id', 'name' have more than 2 categories"):
+        TableEncoder(max_categories=2).fit(several)
 
 
 def test_it_is_an_estimator(records):

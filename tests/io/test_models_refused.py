@@ -102,7 +102,7 @@ def test_header_of_another_type(saved):
 
 
 def test_missing_parts(saved, tmp_path):
-    refused(tmp_path / "none.npz", "No such file")
+    refused(tmp_path / "none.npz", "there is no such file")
     np.savez(saved, coef_=np.zeros(3))
     refused(saved, "it has no 'header'")
 

@@ -58,16 +58,16 @@ def test_ranges_share_no_row_and_lose_none(tmp_path_factory, rows, size, last_en
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        (b"1,2\n3\n", 2, "has 1 fields, wanted 2"),
+        (b"1,2\n3\n", 2, "has 1 field, wanted 2"),
         (b"1,2\n\n3,4,5\n", 3, "has 3 fields, wanted 2"),
-        (b'1,"\n\n2"\n\n3\n', 5, "has 1 fields, wanted 2"),
+        (b'1,"\n\n2"\n\n3\n', 5, "has 1 field, wanted 2"),
         (b'1,2\n"3,4\n', 2, "quoted field that does not end"),
         (b'1,2\n"3"4,5\n', 2, "something behind the closing quote"),
         (b'1,2\n3,4"5\n', 2, "quote inside a field"),
         (b'1,2\n3, "5"\n', 2, "quote inside a field"),
         (b'1,2\n3,4""5\n', 2, "quote inside a field"),
-        (b"1,2\n\xff\n", 2, "has 1 fields, wanted 2"),
-        (b"1,2\r3,4\r5\n", 1, "has 1 fields, wanted 2"),
+        (b"1,2\n\xff\n", 2, "has 1 field, wanted 2"),
+        (b"1,2\r3,4\r5\n", 1, "has 1 field, wanted 2"),
     ],
 )
 def test_rows_that_break_a_rule(tmp_path, name, text, line, reason):

@@ -41,7 +41,7 @@ def put(line, text):
         (80, '5,"red"x,0', {}, "something behind the closing quote of a field"),
         (81, "five,red,0", {"numeric": ["size"]}, "column 'size': holds 'five', wanted a number"),
         (82, "inf,red,0", {}, "column 'size': an infinite number, wanted a finite one"),
-        (83, ",red,0", {}, "column 'size': the value is missing; the option missing allows it"),
+        (83, ",red,0", {}, "column 'size': the value is missing; TableEncoder.missing="),
         (84, "5,,0", {}, "column 'color': the value is missing"),
         (85, "5,red,2", {"classes": ["0", "1"]}, "the label is '2', which is not one of 0, 1"),
         (86, "five,red,0", {}, "column 'size': holds numbers, but also 'five'; wanted one kind"),
@@ -122,7 +122,7 @@ def test_columns_that_are_not_there(make):
     path = make(GOOD)
     with pytest.raises(TableError, match=r"no label column 'class'; it has \['size', 'color'"):
         read_table(path, label="class")
-    with pytest.raises(TableError, match="has 3 columns, but label is 3"):
+    with pytest.raises(TableError, match="label is 3, but there are 3 columns"):
         read_table(path, label=3)
     with pytest.raises(TableError, match=r"has no column \['weight'\]"):
         read_table(path, drop=["weight"])

@@ -1,6 +1,8 @@
 """Headers, delimiters, numbers with commas or marks, and dates with a mistake among them."""
 
 import csv
+import re
+from datetime import date, timedelta
 
 import numpy as np
 import pandas as pd
@@ -145,10 +147,33 @@ def test_numbers_with_marks_are_refused(word, tmp_path):
     rows = [[word.format(i), "no" if i % 2 else "yes"] for i in range(100, 140)]
     with path.open("w", newline="") as stream:
         csv.writer(stream).writerows([["size", "kind"], *rows])
-    with pytest.raises(TableError, match=r"line 2: column 'size': holds '.*', a number with marks"):
+    first = re.escape(repr(word.format(100)))
+    with pytest.raises(TableError, match=f"line 2: column 'size': holds {first}, a number with"):
         read_table(path, label="kind")
     _, _, encoder = read_table(path, label="kind", categorical=["size"])
     assert encoder.n_features_out_ == 40
+
+
+@pytest.mark.parametrize("form", ["%m/%d/%Y", "%d.%m.%y", "%d-%m-%Y %H:%M", "%Y/%m/%d"])
+def test_dates_that_a_reader_would_have_to_guess_are_refused(form, tmp_path):
+    path = tmp_path / "t.csv"
+    days = [date(2024, 3, 31) - timedelta(days=number) for number in range(30)]
+    rows = [f"{day.strftime(form)},{'ab'[number % 2]}" for number, day in enumerate(days)]
+    path.write_text("\n".join(["day,kind", *rows]) + "\n")
+    first = re.escape(repr(days[0].strftime(form)))
+    with pytest.raises(TableError, match=f"line 2: column 'day': holds {first}, a date in a form"):
+        read_table(path, label="kind")
+    assert read_table(path, label="kind", categorical=["day"])[2].n_features_out_ == 30
+
+
+def test_dates_of_a_frame_that_are_words_are_warned_of():
+    days = [f"2024-03-{1 + number % 28:02d}" for number in range(60)]
+    with pytest.warns(
+        UserWarning, match=r"column 'day' holds dates as words, such as '2024-03-01'"
+    ):
+        TableEncoder().fit({"day": days})
+    assert TableEncoder(categorical=["day"]).fit({"day": days}).n_features_out_ == 28
+    assert TableEncoder().fit({"day": pd.to_datetime(pd.Series(days))}).kinds_ == ["date"]
 
 
 def test_a_few_words_with_marks_are_categories(tmp_path):
