@@ -197,7 +197,9 @@ def test_the_page_counts_cells_and_winners_and_gives_reasons(tmp_path, monkeypat
     best = tables.Table("best", "Best", tmp_path, extra=("one", "two"), best=True)
     best.add(("a",), {"one": [1.0, 3.0], "two": [5.0]})
     best.add(("b",), {"one": [1.0], "two": [1.0]})
-    assert readme.best(tmp_path, "best") == "**Best of 2 rows:** one 2, two 1."
+    best.add(("c",), {"one": [4.0, 4.0], "two": [1.0]})  # of one split: not compared
+    assert readme.best(tmp_path, "best") == "**Best of 3 rows:** one 3, two 1."
+    assert "| c | **4.0 ± 0.0** | 1.0 |" in best.markdown()
     assert "| a | **2.0 ± 1.0** | 5.0 |" in best.markdown()
 
 

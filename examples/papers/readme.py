@@ -109,10 +109,11 @@ def described(table, cell):
 
 
 def best(results, table):
-    """Return a sentence about how often each method is the best of its row."""
-    rows = {}
-    for cell in cells_of(results, table):
-        if cell["ours_mean"]:
+    """Return a sentence about how often each method with all splits is the best of its row."""
+    rows, cells = {}, [cell for cell in cells_of(results, table) if cell["ours_mean"]]
+    for cell in cells:
+        most = max(int(one["splits"]) for one in cells if one["row"] == cell["row"])
+        if int(cell["splits"]) == most:
             rows.setdefault(cell["row"], []).append((float(cell["ours_mean"]), cell["method"]))
     wins = Counter(method for row in rows.values() for mean, method in row if mean == min(row)[0])
     said = ", ".join(f"{method} {count}" for method, count in wins.most_common())

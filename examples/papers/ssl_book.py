@@ -3,7 +3,7 @@
 Error in % on the unlabeled rows of every published split. No single paper has this table. Nothing
 is tuned: the parameters are the same everywhere, with a linear and an RBF kernel.
 
-python examples/papers/ssl_book.py                       # full mode, about 45 minutes
+python examples/papers/ssl_book.py                       # full mode, about 50 minutes
 python examples/papers/ssl_book.py --quick               # seconds
 python examples/papers/ssl_book.py --sets "ssl9 Text" --splits 12 --only linear
 
@@ -112,7 +112,10 @@ def table(args, kernel):
         " splits of these sets"
     )
     used = "one" if args.quick else f"the first {args.splits}" if args.splits else "all (12 or 10)"
-    made.say(f"published splits: {used}; SecStr: no graphs, no self-training")
+    made.say(
+        f"published splits: {used}; a cell with fewer says it, and is not compared with "
+        "the others of its row; SecStr: no graphs, no self-training"
+    )
     if kernel == "rbf":
         made.say(
             "text and SecStr: the linear kernel alone; label propagation: graph of 6 neighbors"

@@ -342,8 +342,9 @@ class Table:
     def _mark(self, cell, row):
         ours = self.text(cell)
         if self.best and cell.count:
-            means = [c.mean for c in row.values() if c.count]
-            if cell.mean == (max if self.higher else min)(means):
+            most = max(c.count for c in row.values())  # a mean over fewer splits is another thing
+            means = [c.mean for c in row.values() if c.count == most]
+            if cell.count == most and cell.mean == (max if self.higher else min)(means):
                 ours = f"**{ours}**"
         if not math.isnan(cell.seconds):
             ours += f" <sub>{cell.seconds:.2g} s</sub>"
