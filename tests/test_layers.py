@@ -42,9 +42,8 @@ LAYERS = {
     ],
     "checkpoints": ["_version", "exceptions", "kernels", "engine", "methods", "io"],
     "estimators": [
-        "_lazy", "_config", "exceptions", "parameters", "labels", "frames", "interrupts",
-        "numerics", "engine", "problems", "methods", "live", "features", "prediction",
-        "checkpoints",
+        "_config", "exceptions", "parameters", "labels", "frames", "interrupts", "numerics",
+        "engine", "problems", "methods", "live", "features", "prediction", "checkpoints",
     ],
     "baselines": ["labels", "features", "estimators"],
     "model_selection": [

@@ -51,7 +51,7 @@ def predict(path: str, encoder: TableEncoder) -> np.ndarray:
 '''
 
 
-@pytest.mark.parametrize("name", ["dask_s3vm", "dask_s3vm.estimators", "dask_s3vm.io"])
+@pytest.mark.parametrize("name", ["dask_s3vm", "dask_s3vm.io"])
 def test_names_for_type_checkers_are_the_public_ones(name):
     module = importlib.import_module(name)
     tree = ast.parse(Path(module.__file__).read_text())
