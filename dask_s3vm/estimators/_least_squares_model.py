@@ -9,7 +9,7 @@ from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.estimators._linear import LinearModel
 from dask_s3vm.exceptions import warn
 from dask_s3vm.features import KernelMap, fit_kernel_map
-from dask_s3vm.features.landmarks import narrow_rows
+from dask_s3vm.features.landmarks import narrow_rows, take_rows
 from dask_s3vm.labels import Tally, as_labels, find_classes, is_unlabeled
 from dask_s3vm.methods.restarts import SearchSettings
 from dask_s3vm.numerics.random import seed_sequence
@@ -21,9 +21,9 @@ from dask_s3vm.problems.spectrum import is_graded
 #: The largest matrix to be decomposed for the linear kernel, unless landmarks are chosen.
 LARGEST = 4096
 
-#: Most labeled rows, and most bytes of features, for which these rows are landmarks, too.
+#: Most labeled rows, and most numbers of features (1 GiB), for which these rows are landmarks.
 MOST_LABELED = 2048
-FEATURE_BYTES = 1 << 30
+MOST_FEATURES = 1 << 27
 
 #: Of columns whose squares together are below this part of the largest one's, products of rows keep
 #: fewer than four digits.
@@ -37,8 +37,9 @@ class LeastSquaresModel(LeastSquaresKernel, LinearModel):
     With ``kernel="linear"`` the model is exact as long as X has up to 4,096 columns, or up to 4,096
     rows. If it has more of both, as large text has, landmarks are chosen as with other kernels:
     `n_components` rows, and the labeled ones beside them where memory allows it. The supervised
-    model is a sum of these: without them it is another one, and a worse one. In all cases `coef_`
-    is over the columns of X.
+    model is a sum of these: without them it is another one, and a worse one. A model that depends
+    on the labeled rows alone takes them, and no others, and is exact. In all cases `coef_` is over
+    the columns of X.
     """
 
     facts: ClassVar[MethodFacts]
@@ -49,9 +50,14 @@ class LeastSquaresModel(LeastSquaresKernel, LinearModel):
         if not self._is_linear:
             return super()._fit_kernel_map(X, y)
         n_rows, n_columns = X.shape
+        most = min(LARGEST, 3 * n_columns // 4)
+        alone = None
+        if self.facts.supervised and not self.safe and (n_rows <= most or n_columns > LARGEST):
+            alone = self._labeled_rows(X, y, min(MOST_FEATURES // n_rows, most))
         # all rows as landmarks: a matrix of the size of their number
-        if n_rows <= min(LARGEST, 3 * n_columns // 4):
-            kernel_map = fit_kernel_map(X, "linear", n_components=None)
+        if n_rows <= most or alone is not None:
+            rows = X if alone is None else take_rows(X, alone)
+            kernel_map = fit_kernel_map(rows, "linear", n_components=None)
             if n_columns > LARGEST:
                 return _told_of_lost_columns(kernel_map)
             if not _has_graded_columns(kernel_map.landmarks):
@@ -66,22 +72,24 @@ class LeastSquaresModel(LeastSquaresKernel, LinearModel):
         )  # fmt: skip
 
     def _labeled_landmarks(self, X: Any, y: Any) -> np.ndarray | None:
-        """Numbers of the labeled rows, if there is room for these as landmarks; else None.
+        """Numbers of the labeled rows, if there is room for these as landmarks; else None."""
+        if self.n_components is None:
+            return None
+        return self._labeled_rows(X, y, MOST_FEATURES // X.shape[0] - self.n_components)
+
+    def _labeled_rows(self, X: Any, y: Any, most: float) -> np.ndarray | None:
+        """Numbers of the labeled rows, if there are at most so many; else None.
 
         Costs: y is computed.
         """
-        if y is None or self.n_components is None:
-            return None
-        most = FEATURE_BYTES // 8  # numbers of the features
-        if X.shape[0] * self.n_components >= most:  # NaN where the number of rows is not known
+        if y is None or not most >= 1:  # NaN where the number of rows is not known
             return None
         blocks = compute_all(list(y.to_delayed().ravel())) if is_dask(y) else [y]
         labels = as_labels(np.concatenate([np.asarray(block) for block in blocks]))
         mark = getattr(self, "unlabeled", None)
         classes = find_classes(Tally.of(labels), mark, self.facts.supervised)
         labeled = np.flatnonzero(~is_unlabeled(labels, mark, classes))
-        room = min(most // len(labels) - self.n_components, MOST_LABELED)
-        return labeled if len(labeled) <= room else None
+        return labeled if 0 < len(labeled) <= min(most, MOST_LABELED) else None
 
     def _to_columns(self) -> None:
         """Bring a linear model of features back to the columns of X."""

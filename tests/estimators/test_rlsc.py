@@ -200,8 +200,31 @@ def test_labeled_rows_are_landmarks_of_wide_rows(lazy, monkeypatch):
     # the model is a sum of the labeled rows, and of the bias, which the features do not change
     np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(model.intercept_, exact.intercept_, rtol=1e-7)
-    for name, value in (("MOST_LABELED", 17), ("FEATURE_BYTES", 8 * 90 * 20)):
+    for name, value in (("MOST_LABELED", 17), ("MOST_FEATURES", 90 * 17)):
         with monkeypatch.context() as patch:
             patch.setattr(_least_squares_model, name, value)  # no room for 18 of them
             other = RLSC(0.1, n_components=5, random_state=0).fit(rows, few)
         assert np.abs(other.coef_ - exact.coef_).max() > 0.01 * np.abs(exact.coef_).max()
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_rows_without_a_label_are_no_landmarks_of_a_supervised_model(lazy, monkeypatch):
+    X, y = data(n=60, d=200)
+    few = np.where(np.arange(60) % 5 == 0, y, -1)
+    labeled = few >= 0
+    made = _least_squares_model.fit_kernel_map
+    shapes = []
+
+    def make(rows, *args, **kwargs):
+        shapes.append(rows.shape)
+        return made(rows, *args, **kwargs)
+
+    monkeypatch.setattr(_least_squares_model, "fit_kernel_map", make)
+    given = (da.from_array(X, chunks=(7, 200)), da.from_array(few, chunks=7)) if lazy else (X, few)
+    model, alone = RLSC(0.1).fit(*given), RLSC(0.1).fit(X[labeled], few[labeled])
+    RLSC(0.1, safe=True).fit(*given)
+    assert shapes == [(12, 200), (12, 200), (60, 200)]
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-9)
+    Z, t = np.c_[X[labeled], np.ones(12)], np.where(few[labeled] == 1, 1.0, -1.0)
+    w = np.linalg.solve(Z.T @ Z / 12 + 0.1 * np.eye(201), Z.T @ t / 12)
+    np.testing.assert_allclose(np.append(model.coef_[0], model.intercept_), w, rtol=1e-7)
