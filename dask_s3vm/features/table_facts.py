@@ -5,9 +5,10 @@ So an encoder is fitted in one pass over pieces of a table, in any order and on 
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,30 @@ _OTHER_DATE = re.compile(
 #: From so many distinct words on, a column that is mostly numbers is taken for a column of numbers
 #: with a mistake in it.
 _ENOUGH_WORDS, _MOSTLY = 10, 0.8
+
+_OR_WORDS = "or name the column in categorical= or text="
+
+#: Spellings of numbers and dates that are not read: whether a word is one, how many tell that a
+#: column has them, and what to say.
+_UNREAD: tuple[tuple[Callable[[str], Any], int, str], ...] = (
+    (
+        has_decimal_comma,
+        1,
+        "a number with a decimal comma; wanted a point: decimal=',' reads such numbers of csv "
+        f"files, without marks of thousands; {_OR_WORDS}",
+    ),
+    (
+        has_marks,
+        _ENOUGH_WORDS,
+        "a number with marks; wanted digits and a point alone: take the marks away, " + _OR_WORDS,
+    ),
+    (
+        _OTHER_DATE.fullmatch,
+        _ENOUGH_WORDS,
+        "a date in a form that is not read; wanted year, month and day, as in 2024-12-31; "
+        + _OR_WORDS,
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -325,35 +350,14 @@ class MixedColumnError(ValueError):
 def _refuse_mixed(name: str, words: Sequence[str]) -> None:
     """Raise `MixedColumnError` for words that are numbers or dates, but for a few.
 
-    Numbers with decimal commas too: as categories, they would say nothing of their order.
+    Those in spellings that are not read, too: as categories, they would say nothing of their order.
     """
     others = [word for word in words if not is_number(word)]
-    commas = [word for word in others if has_decimal_comma(word)]
     few = (1 - _MOSTLY) * len(words) if len(words) >= _ENOUGH_WORDS else 0
-    if commas and len(others) - len(commas) <= few:
-        raise MixedColumnError(
-            name,
-            tuple(commas),
-            f"holds {min(commas)!r}, a number with a decimal comma; wanted a point: decimal=',' "
-            "reads such numbers of csv files, without marks of thousands; or name the column in "
-            "categorical= or text=",
-        )
-    marked = [word for word in others if has_marks(word)]
-    if len(marked) >= _ENOUGH_WORDS and len(others) - len(marked) <= few:
-        raise MixedColumnError(
-            name,
-            tuple(marked),
-            f"holds {min(marked)!r}, a number with marks; wanted digits and a point alone: take "
-            "the marks away, or name the column in categorical= or text=",
-        )
-    dates = [word for word in others if _OTHER_DATE.fullmatch(word)]
-    if len(dates) >= _ENOUGH_WORDS and len(others) - len(dates) <= few:
-        raise MixedColumnError(
-            name,
-            tuple(dates),
-            f"holds {min(dates)!r}, a date in a form that is not read; wanted year, month and day, "
-            "as in 2024-12-31; or name the column in categorical= or text=",
-        )
+    for is_one, least, reason in _UNREAD:
+        found = [word for word in others if is_one(word)]
+        if len(found) >= least and len(others) - len(found) <= few:
+            raise MixedColumnError(name, tuple(found), f"holds {min(found)!r}, {reason}")
     kind = "numbers"
     if others and len(others) == len(words):
         kind, others = "dates", [word for word in words if not _is_date(word)]
