@@ -58,14 +58,17 @@ class LinearOutputs:
         if not isinstance(X, da.Array):
             return self._outputs(X)
         k = len(self.coef_)
-        shape: dict[str, Any] = (
-            {"drop_axis": 1, "meta": np.empty(0)}
-            if k == 1
-            else {"chunks": (X.chunks[0], (k,)), "meta": np.empty((0, 0))}
-        )
         # the model is one task, shared by all blocks
         held = dask.delayed(self._model, traverse=False)
-        return X.map_blocks(_outputs_of_block, model=held, dtype=np.float64, **shape)
+        # with drop_axis, dask would join the columns of each block, which takes `sparse` seconds
+        outputs = X.map_blocks(
+            _outputs_of_block,
+            model=held,
+            dtype=np.float64,
+            chunks=(X.chunks[0], (k,)),
+            meta=np.empty((0, 0)),
+        )
+        return outputs[:, 0] if k == 1 else outputs
 
     @property
     def _model(self) -> Model:
@@ -230,7 +233,8 @@ def _slice(X: Any, low: int, high: int) -> Any:
 
 
 def _outputs_of_block(block: Any, model: Model, block_info: Any = None) -> np.ndarray:
-    return _outputs(checked_rows(block, _first_row(block_info)), model, threads=1)
+    outputs = _outputs(checked_rows(block, _first_row(block_info)), model, threads=1)
+    return outputs.reshape(len(outputs), len(model[0]))
 
 
 def _first_row(block_info: Any) -> int | None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sparse
+from dask.core import flatten
 
 from dask_s3vm import L2SVM, prediction
 
@@ -76,6 +77,23 @@ def test_dask_in_dask_out(fitted, as_dask, kind, known):
     with dask.config.set(scheduler="synchronous"):
         np.testing.assert_allclose(found.compute(), outputs, rtol=1e-12, atol=1e-14)
         assert np.array_equal(labels.compute(), classes)
+
+
+def test_blocks_of_rows_are_not_joined_to_be_predicted(fitted, as_dask, monkeypatch):
+    """`sparse` takes seconds for it, even where there is nothing to join."""
+    model, X = fitted
+    lazy = as_dask(X, (50, 70), known=False, convert=KINDS["gcxs"])
+    found = model.predict(lazy)
+    join, joined = da.core.concatenate3, []
+
+    def noting(arrays):
+        joined.append(arrays)
+        return join(arrays)
+
+    monkeypatch.setattr(da.core, "concatenate3", noting)
+    with dask.config.set(scheduler="synchronous"):
+        assert np.array_equal(found.compute(), by_hand(model, X)[1])
+    assert not any(isinstance(part, sparse.SparseArray) for part in flatten(joined))
 
 
 def test_prediction_of_dask_rows_is_lazy(fitted):
