@@ -53,7 +53,7 @@ class LeastSquaresModel(LeastSquaresKernel, LinearModel):
         most = min(LARGEST, 3 * n_columns // 4)
         alone = None
         if self.facts.supervised and not self.safe and (n_rows <= most or n_columns > LARGEST):
-            alone = self._labeled_rows(X, y, min(MOST_FEATURES // n_rows, most))
+            alone = self._labeled_rows(X, y, min(MOST_FEATURES // max(n_rows, 1), most))
         # all rows as landmarks: a matrix of the size of their number
         if n_rows <= most or alone is not None:
             rows = X if alone is None else take_rows(X, alone)

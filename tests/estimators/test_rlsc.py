@@ -228,3 +228,11 @@ def test_rows_without_a_label_are_no_landmarks_of_a_supervised_model(lazy, monke
     Z, t = np.c_[X[labeled], np.ones(12)], np.where(few[labeled] == 1, 1.0, -1.0)
     w = np.linalg.solve(Z.T @ Z / 12 + 0.1 * np.eye(201), Z.T @ t / 12)
     np.testing.assert_allclose(np.append(model.coef_[0], model.intercept_), w, rtol=1e-7)
+
+
+@pytest.mark.parametrize("d", [10, 9000])
+def test_no_rows_are_a_clear_error(d):
+    X, y = np.zeros((0, d)), np.zeros(0, dtype=int)
+    for given in ((X, y), (da.from_array(X, chunks=(1, d)), da.from_array(y, chunks=1))):
+        with pytest.raises(ValueError, match=r"0 sample|no labeled|0 rows|no rows"):
+            RLSC().fit(*given)
