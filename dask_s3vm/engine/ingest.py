@@ -41,7 +41,11 @@ class BlockMap(Protocol):
 
 
 def ingest(
-    X: Any, y: Any = None, sample_weight: Any = None, block_map: BlockMap | None = None
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    block_map: BlockMap | None = None,
+    with_ranges: bool = False,
 ) -> Source:
     """Take in rows.
 
@@ -52,6 +56,7 @@ def ingest(
         Small data is then gathered in this process.
     y, sample_weight : arrays in memory, or dask arrays.
     block_map : replaces the rows of an X in memory; on the workers if the new rows are large.
+    with_ranges : whether to measure the columns of dense rows, see `Summary.ranges`.
     """
     client = current_client()
     columns = Columns(
@@ -59,7 +64,7 @@ def ingest(
         None if sample_weight is None or is_dask(sample_weight) else as_weights(sample_weight),
     )
     if is_dask(X):
-        return _ingest_lazy(client, X, y, sample_weight, columns)
+        return _ingest_lazy(client, X, y, sample_weight, columns, with_ranges)
     mapped = block_map is None and _may_map()
     block = make_block(X, _computed(y), _computed(sample_weight), narrow=False, mapped=mapped)
     columns.check(row_count(block.rows))
@@ -72,24 +77,32 @@ def ingest(
 
         n_workers = len(worker_threads(client))
         blocks = ScatteredBlocks(client, block, n_workers, nbytes, block_map)
-        return ClusterSource(client, blocks, columns)
+        return ClusterSource(client, blocks, columns, with_ranges)
     if block_map is not None:
-        return LocalSource([block_map(block, _config.local_threads())], columns, own=True)
-    return LocalSource([block], columns, own=False)
+        return LocalSource(
+            [block_map(block, _config.local_threads())], columns, own=True, with_ranges=with_ranges
+        )
+    return LocalSource([block], columns, own=False, with_ranges=with_ranges)
 
 
 def _ingest_lazy(
-    client: "distributed.Client | None", X: da.Array, y: Any, sample_weight: Any, columns: Columns
+    client: "distributed.Client | None",
+    X: da.Array,
+    y: Any,
+    sample_weight: Any,
+    columns: Columns,
+    with_ranges: bool,
 ) -> Source:
     """Take in the rows of a dask array."""
     lazy = _lazy_blocks(X, y, sample_weight)
     if client is None:
         _compile_in_background(None, X)
-        return LocalSource(list(compute_all(lazy)), columns, own=True)
+        blocks = list(compute_all(lazy))
+        return LocalSource(blocks, columns, own=True, with_ranges=with_ranges)
     from dask_s3vm.engine.placement import ClusterSource, ComputedBlocks
 
     compiling = _compile_in_background(client, X)
-    source = ClusterSource(client, ComputedBlocks(client, lazy), columns)
+    source = ClusterSource(client, ComputedBlocks(client, lazy), columns, with_ranges)
     del compiling
     small = sum(fact.nbytes for fact in source.facts) <= _config.local_bytes()
     return source.gather() if small else source

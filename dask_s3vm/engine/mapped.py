@@ -28,8 +28,8 @@ from dask_s3vm.engine.containers import check_columns
 from dask_s3vm.kernels.rows import CSR, Rows, check_finite, check_indptr
 from dask_s3vm.numerics.ones import is_ones, ones
 
-#: Bytes that are checked before their pages are released.
-_CHECKED_AT_ONCE = 2**24
+#: Bytes that are read before their pages are released.
+_READ_AT_ONCE = 2**24
 
 #: The maps of this process, for as long as an array uses them.
 _open_maps: "weakref.WeakValueDictionary[MappedFile, mmap.mmap]" = weakref.WeakValueDictionary()
@@ -160,6 +160,14 @@ class MappedRows:
         values = self.values and self.values.part(low, high)
         return MappedRows(indptr, self.indices.part(low, high), values)
 
+    def opened_parts(self) -> Iterator[Rows]:
+        """Yield all rows, some at a time, and release the pages of each part after it."""
+        step = max(1, self.n_rows * _READ_AT_ONCE // self.nbytes)
+        for start in range(0, self.n_rows, step):
+            part = self.part(start, min(start + step, self.n_rows))
+            yield part.open()
+            part.release()
+
     def release(self) -> None:
         """Release the pages that were read."""
         for array in self._arrays():
@@ -221,15 +229,10 @@ def _check(rows: MappedRows, n_features: int) -> bool:
     Returns whether column numbers increase within every row.
     """
     canonical = True
-    step = max(1, rows.n_rows * _CHECKED_AT_ONCE // rows.nbytes)
-    for start in range(0, rows.n_rows, step):
-        part = rows.part(start, min(start + step, rows.n_rows))
-        found = part.open()
-        if isinstance(found, CSR):
-            canonical &= check_columns(found.indptr, found.indices, n_features)
-            found = found.values
-        check_finite(found)
-        part.release()
+    for part in rows.opened_parts():
+        if isinstance(part, CSR):
+            canonical &= check_columns(part.indptr, part.indices, n_features)
+        check_finite(part.values if isinstance(part, CSR) else part)
     return canonical
 
 

@@ -21,6 +21,7 @@ from dask_s3vm.engine import plan
 from dask_s3vm.engine.blocks import Block, narrow_rows, row_count, slice_block
 from dask_s3vm.engine.calls import LOST, RemoteGroup, remote_actors, scattered_to
 from dask_s3vm.engine.cluster import ClusterEngine
+from dask_s3vm.engine.column_scale import ColumnScale
 from dask_s3vm.engine.computing import RetryBudget, check_lineage, in_one_span, submitted, task_key
 from dask_s3vm.engine.estimate import DataSize, check_room, stays_mapped
 from dask_s3vm.engine.peers import PeerGroup
@@ -138,6 +139,7 @@ class ClusterSource:
     client : the client of the cluster.
     make_blocks : makes the blocks, now and after losses.
     columns : labels and weights that are not part of the blocks.
+    with_ranges : whether columns are measured.
 
     Attributes
     ----------
@@ -149,15 +151,17 @@ class ClusterSource:
         client: distributed.Client,
         make_blocks: ComputedBlocks | ScatteredBlocks,
         columns: Columns,
+        with_ranges: bool = False,
     ) -> None:
         self._client = client
         self._make_blocks = make_blocks
         self._columns = columns
+        self._with_ranges = with_ranges
         self._blocks: dict[int, distributed.Future] = {}
         self._losses_in_a_row = 0
         self._budget = RetryBudget()
         try:
-            self.facts = self._retried(lambda: self._map(plan.facts_of))
+            self.facts = self._retried(lambda: self._map(plan.facts_of, with_ranges=with_ranges))
             self.summary = summarize(self.facts, columns)
         except BaseException:
             self.close()
@@ -167,11 +171,11 @@ class ClusterSource:
         """Move the rows to this process."""
         blocks = self._retried(lambda: gathered(self._client, self._all_blocks()))
         self.close()
-        return LocalSource(blocks, self._columns, own=True)
+        return LocalSource(blocks, self._columns, own=True, with_ranges=self._with_ranges)
 
-    def place(self, classes: np.ndarray | None) -> Engine:
+    def place(self, classes: np.ndarray | None, scale: ColumnScale | None = None) -> Engine:
         """See `Source.place`."""
-        pieces, layout = self._retried(self._lay_out)
+        pieces, layout = self._retried(lambda: self._lay_out(scale))
         return ClusterEngine(self._client, _BlockShardMaker(self, pieces, layout, classes), layout)
 
     def close(self) -> None:
@@ -239,7 +243,7 @@ class ClusterSource:
             release(self._client, futures)
             raise
 
-    def _lay_out(self) -> tuple[list[list[Piece]], Layout]:
+    def _lay_out(self, scale: ColumnScale | None) -> tuple[list[list[Piece]], Layout]:
         """Cut the blocks: return the pieces of each shard, and the layout."""
         mapped = self._stays_mapped()
         order = None if mapped else plan.column_order(self.facts, self._count_columns)
@@ -248,7 +252,7 @@ class ClusterSource:
         cuts = self._map(plan.cut_block, shares)
         sizes = [fact.n_rows for fact in self.facts]
         pieces, starts = plan.assign_pieces(cuts, sizes, n_shards)
-        return pieces, plan.layout_of(self.facts, starts, order, mapped)
+        return pieces, plan.layout_of(self.facts, starts, order, mapped, scale)
 
     def _stays_mapped(self) -> bool:
         """Decide whether rows stay in files; refuses, or warns of, data that is too large."""
@@ -349,7 +353,8 @@ class _BlockShardMaker:
         if layout.order is not None:
             position = submitted(client, plan.positions, layout.order, layout.n_features_in)
         # the scheduler keeps recent tasks for its logs: they must not hold arrays of length d
-        form = replace(layout, order=None)
+        form = replace(layout, order=None, scale=None)
+        scale = None if layout.scale is None else scattered(client, layout.scale)
         for home, own in shards.items():
             # not strictly pinned: such a task would wait forever if its worker died
             here: dict[str, Any] = {"workers": [home], "allow_other_workers": True}
@@ -367,6 +372,7 @@ class _BlockShardMaker:
                     self._classes,
                     position,
                     self._source.columns_of(self._classes, starts[number], starts[number + 1]),
+                    scale=scale,
                     **here,
                 )
                 for number in own

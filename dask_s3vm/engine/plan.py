@@ -25,6 +25,7 @@ from dask_s3vm.engine.blocks import (
     row_work,
     slice_rows,
 )
+from dask_s3vm.engine.column_scale import ColumnScale, Ranges, ranges_of
 from dask_s3vm.engine.mapped import MappedRows
 from dask_s3vm.engine.shard import Piece
 from dask_s3vm.kernels.passes import count_entries
@@ -57,6 +58,7 @@ class Facts:
     sparse : whether the rows are sparse.
     labels : distinct labels and their counts; None if the block has no labels.
     mapped : whether the rows can stay in their file; also true of blocks without stored entries.
+    ranges : of the columns, where they are asked for and the rows are dense.
     """
 
     n_rows: int
@@ -66,6 +68,7 @@ class Facts:
     sparse: bool
     labels: Tally | None
     mapped: bool = False
+    ranges: Ranges | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class Layout:
     order : original number of each internal column; None if columns are not renumbered.
     sparse : whether shards are sparse, which they are if any block is.
     mapped : whether shards are views of files; each then consists of rows of a single block.
+    scale : how columns were scaled, by their original numbers; None if they were not.
     """
 
     n_rows: int
@@ -89,6 +93,7 @@ class Layout:
     order: np.ndarray | None
     sparse: bool
     mapped: bool = False
+    scale: ColumnScale | None = None
 
     @property
     def n_shards(self) -> int:
@@ -96,16 +101,22 @@ class Layout:
         return len(self.starts) - 1
 
     def to_internal(self, w: np.ndarray) -> np.ndarray:
-        """Bring vectors (..., d + 1), features and bias, from the user's to internal order.
+        """Bring weights (..., d + 1), features and bias, from the user's to internal columns.
 
         Entries of columns that do not occur are dropped: at the minimum they are 0.
         """
+        if self.scale is not None:
+            w = self.scale.to_scaled(w)
         if self.order is None:
             return w
         return np.concatenate([w[..., :-1][..., self.order], w[..., -1:]], axis=-1)
 
     def to_external(self, w: np.ndarray) -> np.ndarray:
-        """Bring vectors (..., d + 1), features and bias, from internal to the user's order."""
+        """Bring weights (..., d + 1), features and bias, from internal to the user's columns."""
+        w = self._to_given_order(w)
+        return w if self.scale is None else self.scale.to_given(w)
+
+    def _to_given_order(self, w: np.ndarray) -> np.ndarray:
         if self.order is None:
             return w
         back = np.zeros((*w.shape[:-1], self.n_features_in + 1), dtype=w.dtype)
@@ -114,8 +125,8 @@ class Layout:
         return back
 
 
-def facts_of(block: Block) -> Facts:
-    """Measure a block."""
+def facts_of(block: Block, with_ranges: bool = False) -> Facts:
+    """Measure a block, and its columns if requested."""
     rows, n_rows = block.rows, row_count(block.rows)
     costs = int(row_work(rows).sum())
     arrays = rows if isinstance(rows, CSR) else (rows,)
@@ -128,6 +139,7 @@ def facts_of(block: Block) -> Facts:
         rows.indptr is not None if isinstance(rows, MappedRows) else isinstance(rows, CSR),
         None if block.labels is None else Tally.of(block.labels),
         mapped or n_rows == 0 or (isinstance(rows, CSR) and len(rows.indices) == 0),
+        ranges_of(rows) if with_ranges else None,
     )
 
 
@@ -237,14 +249,18 @@ def assign_pieces(
 
 
 def layout_of(
-    facts: list[Facts], starts: tuple[int, ...], order: np.ndarray | None, mapped: bool = False
+    facts: list[Facts],
+    starts: tuple[int, ...],
+    order: np.ndarray | None,
+    mapped: bool = False,
+    scale: ColumnScale | None = None,
 ) -> Layout:
-    """Assemble the layout."""
+    """Assemble the layout; rows that stay in files stay as they are."""
     sparse = any(fact.sparse for fact in facts)
     n_features_in = facts[0].n_features
-    return Layout(
-        starts[-1], n_features_in, width_of(n_features_in, order), starts, order, sparse, mapped
-    )
+    width = width_of(n_features_in, order)
+    scale = None if mapped else scale
+    return Layout(starts[-1], n_features_in, width, starts, order, sparse, mapped, scale)
 
 
 def width_of(n_features_in: int, order: np.ndarray | None) -> int:

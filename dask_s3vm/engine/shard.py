@@ -24,6 +24,7 @@ from dask_s3vm.engine.blocks import (
     slice_rows,
     stack_rows,
 )
+from dask_s3vm.engine.column_scale import ColumnScale
 from dask_s3vm.engine.mapped import MappedRows
 from dask_s3vm.engine.operations import operation
 from dask_s3vm.kernels.rows import CSR, Rows, load_pair, new_pair, pair_halves, pair_output
@@ -178,6 +179,7 @@ def build_shard(
     position: np.ndarray | None,
     columns: tuple[np.ndarray | None, np.ndarray | None],
     own: bool = True,
+    scale: ColumnScale | None = None,
 ) -> Shard:
     """Assemble a shard from parts of blocks.
 
@@ -190,10 +192,11 @@ def build_shard(
     position : new number of each column, or None to keep the numbers.
     columns : class numbers and weights, each None where the blocks hold it.
     own : whether to share no memory with the blocks, so that these can be released.
+    scale : of the columns, or None to keep the values.
     """
     found = [slice_rows(block.rows, low, high) for block, low, high in parts]
     in_file = found[0] if layout.mapped and isinstance(found[0], MappedRows) else None
-    rows = in_file.open() if in_file else _assembled(found, layout, position, own)
+    rows = in_file.open() if in_file else _assembled(found, layout, position, own, scale)
     codes, weights = columns
     if codes is None and classes is not None:
         labels = _joined([block.labels for block, _, _ in parts], parts)
@@ -212,13 +215,20 @@ def encode(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def _assembled(
-    found: list[Rows | MappedRows], layout: "Layout", position: np.ndarray | None, own: bool
+    found: list[Rows | MappedRows],
+    layout: "Layout",
+    position: np.ndarray | None,
+    own: bool,
+    scale: ColumnScale | None,
 ) -> Rows:
     """Concatenate the parts in memory."""
     pieces = [load_rows(rows, layout.n_features_in) if own else opened(rows) for rows in found]
     if layout.sparse:  # all of them: only the columns of sparse rows can be renumbered
         pieces = [as_sparse(piece) for piece in pieces]
     rows = stack_rows(pieces)
+    if scale is not None:
+        assert not isinstance(rows, CSR), "only columns of dense rows are scaled"
+        return frozen(scale.of_rows(rows))
     if position is not None and isinstance(rows, CSR):
         rows = renumber_columns(rows, position)
     if own and len(pieces) == 1 and not isinstance(found[0], MappedRows):

@@ -12,6 +12,7 @@ import numpy as np
 from dask_s3vm import _config
 from dask_s3vm.engine import memory, plan
 from dask_s3vm.engine.blocks import Block
+from dask_s3vm.engine.column_scale import ColumnScale, Ranges
 from dask_s3vm.engine.estimate import DataSize, stays_mapped
 from dask_s3vm.engine.local import LocalEngine
 from dask_s3vm.engine.plan import Facts, Layout
@@ -27,12 +28,14 @@ class Summary:
     n_rows, n_features : shape of the data.
     labels : distinct labels and their counts; None without labels.
     block_rows : number of rows of each block.
+    ranges : of the columns, where they were asked for and all rows are dense; else None.
     """
 
     n_rows: int
     n_features: int
     labels: Tally | None
     block_rows: tuple[int, ...]
+    ranges: Ranges | None = None
 
 
 class Source(Protocol):
@@ -40,11 +43,12 @@ class Source(Protocol):
 
     summary: Summary
 
-    def place(self, classes: np.ndarray | None) -> Engine:
+    def place(self, classes: np.ndarray | None, scale: ColumnScale | None = None) -> Engine:
         """Cut the rows into shards, and return an engine that holds them.
 
         classes : sorted class labels, which become class numbers; other labels are unlabeled rows.
             None for rows without labels.
+        scale : of the columns of dense rows; rows that stay in files stay as they are.
 
         May be called once: the rows move to the engine.
         """
@@ -100,7 +104,15 @@ def summarize(facts: list[Facts], columns: Columns) -> Summary:
     labels = Tally.joined(found) if found else None
     if columns.labels is not None:
         labels = Tally.of(columns.labels)
-    return Summary(n_rows, n_features, labels, tuple(fact.n_rows for fact in facts))
+    ranges = [fact.ranges for fact in facts if fact.ranges is not None]
+    measured = bool(ranges) and not any(fact.sparse for fact in facts)
+    return Summary(
+        n_rows,
+        n_features,
+        labels,
+        tuple(fact.n_rows for fact in facts),
+        Ranges.joined(ranges) if measured else None,
+    )
 
 
 class LocalSource:
@@ -112,16 +124,25 @@ class LocalSource:
     columns : labels and weights that are not part of the blocks.
     own : whether shards copy the rows, and blocks are released as this proceeds; else shards are
         views of the user's arrays where possible.
+    with_ranges : whether columns are measured.
     """
 
-    def __init__(self, blocks: list[Block], columns: Columns, own: bool) -> None:
+    def __init__(
+        self, blocks: list[Block], columns: Columns, own: bool, with_ranges: bool = False
+    ) -> None:
         self._blocks: list[Block | None] = list(blocks)
-        self._facts = [plan.facts_of(block) for block in blocks]
+        self._facts = [plan.facts_of(block, with_ranges) for block in blocks]
         self._columns = columns
         self._own = own
         self.summary = summarize(self._facts, columns)
 
-    def place(self, classes: np.ndarray | None, whole: bool = False) -> LocalEngine:
+    def place(
+        self,
+        classes: np.ndarray | None,
+        scale: ColumnScale | None = None,
+        *,
+        whole: bool = False,
+    ) -> LocalEngine:
         """See `Source.place`; `whole`: in one shard, for solves that have one thread each."""
         threads, size = {"here": _config.local_threads()}, DataSize.of(self._facts)
         mapped = size.in_files and stays_mapped(size, {"here": memory.limit_here()}, threads)
@@ -132,7 +153,7 @@ class LocalSource:
         cuts = [plan.cut_block(self._block(i), share) for i, share in enumerate(shares)]
         sizes = [fact.n_rows for fact in self._facts]
         pieces, starts = plan.assign_pieces(cuts, sizes, n_shards)
-        layout = plan.layout_of(self._facts, starts, order, mapped)
+        layout = plan.layout_of(self._facts, starts, order, mapped, scale)
         shards = self._build(pieces, layout, classes)
         return LocalEngine(shards, layout, _config.local_threads())
 
@@ -162,9 +183,10 @@ class LocalSource:
             start, stop = layout.starts[number], layout.starts[number + 1]
             parts = [(self._block(piece.block), piece.low, piece.high) for piece in own]
             columns = self._columns.part(classes, start, stop)
-            shards.append(
-                build_shard(number, start, layout, parts, classes, position, columns, self._own)
+            shard = build_shard(
+                number, start, layout, parts, classes, position, columns, self._own, layout.scale
             )
+            shards.append(shard)
             if self._own:  # pieces are in the order of blocks: earlier blocks are no longer needed
                 self._blocks[: own[-1].block] = [None] * own[-1].block
         self._blocks = []

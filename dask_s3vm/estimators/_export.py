@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from dask_s3vm.engine.column_scale import ColumnScale
+
 
 def as_sklearn(model: Any, probabilities: bool) -> Any:
     """Return the model as a fitted `SGDClassifier`, in a pipeline if it has a kernel.
@@ -65,11 +67,23 @@ def _with_kernel(model: Any, slopes: np.ndarray, levels: np.ndarray, probabiliti
     first.normalization_ = np.ascontiguousarray((kernel_map.basis @ model.coef_.T).T)
     first.n_features_in_ = kernel_map.n_features
     first._n_features_out = len(model.coef_)
-    if hasattr(model, "feature_names_in_"):
-        first.feature_names_in_ = model.feature_names_in_
     last = _linear(model, np.diag(slopes), probabilities)
     last.intercept_ = slopes * model.intercept_ + levels
-    return Pipeline([("kernel", first), ("model", last)])
+    steps = [("kernel", first), ("model", last)]
+    if kernel_map.scale is not None:
+        steps = [("scale", _scaler(kernel_map.scale)), *steps]
+    if hasattr(model, "feature_names_in_"):
+        steps[0][1].feature_names_in_ = model.feature_names_in_
+    return Pipeline(steps)
+
+
+def _scaler(scale: ColumnScale) -> Any:
+    from sklearn.preprocessing import StandardScaler
+
+    found = StandardScaler()
+    found.mean_, found.scale_ = scale.offset, 1.0 / scale.scale
+    found.n_features_in_ = len(scale.offset)
+    return found
 
 
 def _linear(model: Any, coef: np.ndarray, probabilities: bool) -> Any:

@@ -113,13 +113,14 @@ def place_rows(
             return _last_kernel_map(estimator, rows)
         return estimator._fit_kernel_map(rows, labels)
 
-    source, kernel_map = take_in(estimator, X, y, sample_weight, find_map)
+    measured = estimator._scales_columns
+    source, kernel_map = take_in(estimator, X, y, sample_weight, find_map, measured)
     try:
         supervised = estimator.facts.supervised
         classes = find_classes(source.summary.labels, estimator.unlabeled, supervised)
         if start is not None:
             _check_start(estimator, classes, estimator.n_features_in_)
-        engine = source.place(classes)
+        engine = source.place(classes, estimator._column_scale(source.summary.ranges))
     finally:
         source.close()
     try:

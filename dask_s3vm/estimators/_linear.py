@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 
+from dask_s3vm.engine.column_scale import ColumnScale, Ranges
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.estimators._export import as_sklearn
 from dask_s3vm.estimators._onnx import as_onnx
@@ -19,6 +20,7 @@ from dask_s3vm.estimators._rows import (
     rows_to_predict,
 )
 from dask_s3vm.features import KernelMap, check_kernel, fit_kernel_map
+from dask_s3vm.features.unit_scaler import far_apart
 from dask_s3vm.frames import take_label
 from dask_s3vm.labels import AUTO, as_labels, is_unlabeled, of_kind
 from dask_s3vm.parameters.fields import constraints_of, fitted, parametrized, refuse_renamed
@@ -38,6 +40,8 @@ class LinearModel(KernelParameters, LinearOutputs, BaseEstimator):
     """An estimator with `coef_` and `intercept_`, of columns or of features of a kernel."""
 
     _parameter_constraints: ClassVar[Any] = _Constraints()
+    #: default of a parameter that not every estimator declares
+    scale = "none"
     #: old names of parameters -> new name, and what its values are
     _renamed: ClassVar[dict[str, tuple[str, str]]] = {}
 
@@ -66,6 +70,16 @@ class LinearModel(KernelParameters, LinearOutputs, BaseEstimator):
         refuse_renamed(type(self), params, ValueError)
         return super().set_params(**params)
 
+    def __sklearn_clone__(self) -> Any:
+        """Copy the parameters, but not the user's callbacks, which may hold anything."""
+        params = self.get_params(deep=False)
+        return type(self)(
+            **{
+                name: value if name == "callbacks" else clone(value, safe=False)
+                for name, value in params.items()
+            }
+        )
+
     def _rows_to_predict(self, X: Any) -> Any:
         return rows_to_predict(self, X)
 
@@ -91,7 +105,20 @@ class LinearModel(KernelParameters, LinearOutputs, BaseEstimator):
             coef0=self.coef0,
             kernel_params=self.kernel_params,
             random_state=self.random_state,
+            column_scale=self._column_scale if self._scales_columns else None,
         )
+
+    @property
+    def _scales_columns(self) -> bool:
+        """Whether `_column_scale` wants the ranges of the columns."""
+        return self.scale == "auto"
+
+    def _column_scale(self, ranges: Ranges | None) -> ColumnScale | None:
+        """How to scale the columns of dense rows by their ranges; None to leave them."""
+        if ranges is None or not far_apart(ranges.widths):
+            return None
+        # without a bias nothing makes up for a shift
+        return ColumnScale.to_unit(ranges, shift=getattr(self, "fit_intercept", True))
 
     def __sklearn_tags__(self) -> Any:
         """Sparse input is welcome."""

@@ -109,17 +109,20 @@ def _kernel(graph: Graph, kernel_map: KernelMap) -> str:
         )
     landmarks = landmarks.toarray() if sp.issparse(landmarks) else landmarks
     landmarks = np.asarray(landmarks, dtype=np.float64)
-    gamma = np.float64(kernel_map.params["gamma"])
+    gamma, rows = np.float64(kernel_map.params["gamma"]), "X"
+    if kernel_map.scale is not None:
+        rows = graph.add("Sub", rows, kernel_map.scale.offset)
+        rows = graph.add("Mul", rows, kernel_map.scale.scale)
     if kernel == "rbf":
         origin = landmarks.mean(axis=0)  # where distances by inner products are accurate
-        rows, landmarks = graph.add("Sub", "X", origin), landmarks - origin
+        rows, landmarks = graph.add("Sub", rows, origin), landmarks - origin
         squares = graph.add("ReduceSumSquare", rows, axes=[1], keepdims=1)
         squares = graph.add("Add", squares, (landmarks**2).sum(axis=1))
         distances = graph.add("Add", squares, graph.add("MatMul", rows, -2.0 * landmarks.T))
         distances = graph.add("Max", distances, np.float64(0.0))
         return graph.add("Exp", graph.add("Mul", distances, -gamma))
     coef0 = np.float64(kernel_map.params["coef0"])
-    products = graph.add("Add", graph.add("MatMul", "X", gamma * landmarks.T), coef0)
+    products = graph.add("Add", graph.add("MatMul", rows, gamma * landmarks.T), coef0)
     if kernel == "sigmoid":
         return graph.add("Tanh", products)
     return graph.add("Pow", products, np.float64(kernel_map.params["degree"]))

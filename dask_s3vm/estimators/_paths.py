@@ -26,7 +26,13 @@ from dask_s3vm.parameters.methods import MethodFacts
 from dask_s3vm.parameters.shared import KernelParameters
 
 #: Parameters that decide how rows are placed.
-OF_PLACING = (*KernelParameters.__dataclass_fields__, "unlabeled", "sharded")
+OF_PLACING = (
+    *KernelParameters.__dataclass_fields__,
+    "unlabeled",
+    "sharded",
+    "scale",
+    "fit_intercept",
+)
 
 __all__ = [
     "OF_PLACING",

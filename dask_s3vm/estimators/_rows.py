@@ -138,11 +138,12 @@ def take_in(
     y: Any,
     sample_weight: Any,
     find_map: Callable[[Any, Any], KernelMap | None],
+    with_ranges: bool = False,
 ) -> tuple[Source, KernelMap | None]:
     """Check training data of any type and take it in; sets `n_features_in_`.
 
     `find_map` makes a kernel map of checked rows and labels, or None; if there is one, what is
-    taken in are the features of the rows.
+    taken in are the features of the rows. If there is none, columns are measured `with_ranges`.
     """
     if y is None and get_tags(estimator).target_tags.required:
         raise ValueError(
@@ -161,10 +162,10 @@ def take_in(
             X = validate_data(estimator, checkable(X), **_CHECKS)
         kernel_map = find_map(X, y)
         features = None if kernel_map is None else FeatureBlocks(kernel_map, X.dtype)
-        return ingest(X, y, sample_weight, features), kernel_map
+        return ingest(X, y, sample_weight, features, with_ranges and not features), kernel_map
     kernel_map = find_map(X, y)
     if kernel_map is None:
-        source = ingest(X, y, sample_weight)
+        source = ingest(X, y, sample_weight, with_ranges=with_ranges)
         estimator.n_features_in_ = source.summary.n_features
     else:
         source = ingest(map_rows(kernel_map, X), y, sample_weight)

@@ -1,24 +1,19 @@
 """S3VM: the estimator for those who do not want to choose."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from dask_s3vm.estimators._base import LinearS3VM
 from dask_s3vm.estimators._fit_rows import FitRows
-from dask_s3vm.estimators._rows import PlacedRows, as_array
 from dask_s3vm.estimators._safe import GuardedS3VM
 from dask_s3vm.estimators._transductive import TSVM
 from dask_s3vm.exceptions import warn
-from dask_s3vm.features import UnitScaler
-from dask_s3vm.interrupts import interruptible
+from dask_s3vm.features.unit_scaler import far_apart, narrow_width
 from dask_s3vm.methods.base import BinaryJob
 from dask_s3vm.methods.safe import Sample
 from dask_s3vm.parameters.fields import fitted, parametrized
 from dask_s3vm.parameters.s3vm import S3VMParameters
-
-#: Ranges of columns that differ by this factor are worth a word.
-FAR_APART = 100.0
 
 
 @parametrized
@@ -74,49 +69,18 @@ class S3VM(S3VMParameters, GuardedS3VM):
     def _solve(self, rows: FitRows, job: BinaryJob) -> Any:
         return self._variants()["tsvm"]._solve(rows, job)
 
-    @interruptible
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train the model; see `TSVM.fit`."""
-        if self.scale == "auto" and not isinstance(X, PlacedRows):
-            return self._fit_scaled(X, y, sample_weight)
-        return super().fit(X, y, sample_weight)
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        if self.scale == "auto" and not self._is_linear:
-            raise ValueError(
-                f"scale='auto' is for kernel='linear', got kernel={self.kernel!r}; scale the rows "
-                "before, for example with UnitScaler in a pipeline, and use scale='none'"
-            )
-
-    def _fit_scaled(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Train on scaled columns where that matters, and bring the weights back to those given.
-
-        w.((x - m) s) + b = (w s).x + b - (w s).m
-        """
-        self._validate_params()
-        scaler = UnitScaler().fit(as_array(X))
-        width = scaler.data_max_ - scaler.data_min_
-        if not _far_apart(width):
-            return super().fit(X, y, sample_weight)
-        super().fit(scaler.transform(as_array(X)), y, sample_weight)
-        self.coef_ = self.coef_ * scaler.scale_
-        self.intercept_ = self.intercept_ - self.coef_ @ scaler.offset_
-        if hasattr(scaler, "feature_names_in_"):
-            self.feature_names_in_ = scaler.feature_names_in_
-        return self
-
     def _looked_at(self, sample: Sample, rows: FitRows) -> None:
-        """Warn of columns whose ranges lie far apart."""
-        if not self._is_linear or self.scale == "auto":
+        """Warn of columns that were left as they are, and whose ranges lie far apart."""
+        layout = rows.engine.layout
+        if not self._is_linear or layout.scale is not None:
             return
-        width = np.append(sample.widths(), 0.0)
-        width = rows.engine.layout.to_external(width[None])[0, :-1]
-        if _far_apart(width):
+        width = layout.to_external(np.append(sample.widths(), 0.0))[:-1]
+        if far_apart(width):
             warn(
                 f"{type(self).__name__}: column {int(width.argmax())} has values over a range of "
-                f"{width.max():.3g}, others of {_narrow(width):.3g} or less: the widest columns "
-                "will outweigh all others; scale the columns, or use scale='auto'",
+                f"{width.max():.3g}, others of {narrow_width(width):.3g} or less: the widest "
+                "columns will outweigh all others; divide the columns by their ranges "
+                "(dask_s3vm.features.UnitScaler)",
                 UserWarning,
             )
 
@@ -124,13 +88,3 @@ class S3VM(S3VMParameters, GuardedS3VM):
         """Set the model; sets n_labeled_ beside what all estimators set."""
         super()._keep(solved, rows, history)
         self.n_labeled_ = int(rows.totals.counts.sum())
-
-
-def _narrow(width: np.ndarray) -> float:
-    """Range that a tenth of the columns does not exceed, constant ones left out."""
-    return float(np.quantile(width[width > 0], 0.1)) if (width > 0).any() else 0.0
-
-
-def _far_apart(width: np.ndarray) -> bool:
-    narrow = _narrow(width)
-    return narrow > 0 and float(width.max()) >= FAR_APART * narrow

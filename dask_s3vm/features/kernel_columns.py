@@ -10,6 +10,7 @@ from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.features.kernel_map import (
     KernelMap,
+    check_ranges,
     is_by_range,
     kernel_values,
     prepared_rows,
@@ -86,9 +87,10 @@ def kernel_columns(
 ) -> KernelColumns:
     """Return `KernelColumns` of rows in this process; see `fit_kernel_map` for the parameters."""
     by_range = is_by_range(kernel, sigma, gamma)
-    rows, low, high = sample(rows, None, None, by_range)
-    if by_range:
-        sigma = sigma_of_range(low, high)
+    rows, ranges = sample(rows, None, None, by_range)
+    if ranges is not None:
+        check_ranges(ranges)
+        sigma = sigma_of_range(ranges)
     params = resolved_params(kernel, rows.shape[1], sigma, gamma, degree, coef0, kernel_params)
     return KernelColumns(rows, kernel, params)
 

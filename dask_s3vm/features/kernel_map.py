@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from dask_s3vm import _config
 from dask_s3vm.engine.blocks import Block, frozen
+from dask_s3vm.engine.column_scale import ColumnScale, Ranges
 from dask_s3vm.engine.containers import MAX_VALUE, check_values
 from dask_s3vm.engine.ingest import is_dask
 from dask_s3vm.features.landmarks import narrow_rows, one_column_block, sample
@@ -64,12 +65,15 @@ class KernelMap:
         B of ``B B^T = pinv(K_RR)``: eigenvectors over roots of the eigenvalues, largest first, the
         largest entry of each positive. k <= m: eigenvalues below 1e-12 of the largest are dropped,
         or below twice the most negative one, which shows how large rounding errors are.
+    scale : ColumnScale or None
+        What was done to the columns of the landmarks, and is to those of all rows; None: nothing.
     """
 
     kernel: str | Callable[..., float]
     params: dict[str, Any]
     landmarks: Any
     basis: np.ndarray
+    scale: ColumnScale | None = None
 
     @property
     def n_features(self) -> int:
@@ -118,7 +122,9 @@ class KernelMap:
         landmarks = prepared_rows(self.kernel, self.landmarks, origin)
 
         def fill(low: int) -> None:
-            piece = prepared_rows(self.kernel, rows[low : low + size], origin)
+            piece = rows[low : low + size]
+            piece = piece if self.scale is None else self.scale.of_rows(piece)
+            piece = prepared_rows(self.kernel, piece, origin)
             padded = piece if callable(self.kernel) else _padded(piece, size)
             values = kernel_values(padded, landmarks, self.kernel, self.params) @ matrix
             answer[low : low + size] = values[: piece.shape[0]]
@@ -153,6 +159,7 @@ def fit_kernel_map(
     kernel_params: dict[str, Any] | None = None,
     random_state: Any = None,
     always: np.ndarray | None = None,
+    column_scale: Callable[[Ranges], ColumnScale | None] | None = None,
 ) -> KernelMap:
     """Choose landmarks among the rows of X and fit the map.
 
@@ -182,6 +189,8 @@ def fit_kernel_map(
         Seed of the choice of landmarks.
     always : array of int or None
         Numbers of rows that are landmarks beside those drawn.
+    column_scale : callable or None
+        Says how to scale the columns of dense rows, by their ranges.
 
     Raises
     ------
@@ -190,10 +199,18 @@ def fit_kernel_map(
     """
     check_kernel(kernel, sigma, gamma, kernel_params)
     by_range = is_by_range(kernel, sigma, gamma)
-    rows, low, high = sample(X, n_components, random_state, by_range, always)
+    measured = by_range or column_scale is not None
+    rows, ranges = sample(X, n_components, random_state, measured, always)
     check_values(rows.data if sp.issparse(rows) else rows)
-    if by_range:
-        sigma = sigma_of_range(low, high)
+    scale = None
+    if ranges is not None:
+        check_ranges(ranges)
+        if column_scale is not None and not sp.issparse(rows):
+            scale = column_scale(ranges)
+        if scale is not None:
+            rows, ranges = scale.of_rows(rows), Ranges(*scale.of_rows(np.stack(ranges)))
+        if by_range:
+            sigma = sigma_of_range(ranges)
     params = resolved_params(kernel, rows.shape[1], sigma, gamma, degree, coef0, kernel_params)
     if kernel in _NEED_DENSE and sp.issparse(rows):
         rows = rows.toarray()
@@ -201,7 +218,7 @@ def fit_kernel_map(
     prepared = prepared_rows(kernel, rows, bare._origin(rows))
     with one_blas_thread():
         basis = _inverse_root(kernel_values(prepared, prepared, kernel, params), kernel)
-    return KernelMap(kernel, params, rows, basis)
+    return KernelMap(kernel, params, rows, basis, scale)
 
 
 def map_rows(kernel_map: KernelMap, X: Any) -> Any:
@@ -277,15 +294,16 @@ def is_by_range(kernel: Any, sigma: Any, gamma: Any) -> bool:
     return bool(kernel == "rbf" and gamma is None and sigma == "scale")
 
 
-def sigma_of_range(low: np.ndarray | None, high: np.ndarray | None) -> float:
-    """Return the value of sigma="scale" for columns of these ranges."""
-    assert low is not None
-    assert high is not None
-    ranges = np.stack([low, high])
+def check_ranges(ranges: Ranges) -> None:
+    """Refuse columns with NaN, infinity, or values that kernels would overflow with."""
     if not np.isfinite(ranges).all():
         raise ValueError("Input X contains NaN or infinity")
-    check_values(ranges)
-    diagonal = float(np.sqrt(np.sum((high - low) ** 2)))
+    check_values(np.stack(ranges))
+
+
+def sigma_of_range(ranges: Ranges) -> float:
+    """Return the value of sigma="scale" for columns of these ranges."""
+    diagonal = float(np.sqrt(np.sum(ranges.widths**2)))
     return SCALE * diagonal or 1.0  # all rows equal: any width will do
 
 

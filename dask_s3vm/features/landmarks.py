@@ -7,17 +7,17 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
+from dask_s3vm.engine.column_scale import Ranges, ranges_of
 from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.containers import plain_rows
 from dask_s3vm.engine.ingest import is_dask
 
 
 class Sample(NamedTuple):
-    """Rows, an ndarray or csr_array, and if requested the min and max of each column of X."""
+    """Rows, an ndarray or csr_array, and if requested the ranges of the columns of X."""
 
     rows: Any
-    low: np.ndarray | None
-    high: np.ndarray | None
+    ranges: Ranges | None
 
 
 def narrow_rows(block: Any) -> Any:
@@ -61,22 +61,22 @@ def sample(
         rows = narrow_rows(X)
         _check_shape(rows.shape)
         chosen = _with(draw_rows(rows.shape[0], n_wanted, random_state), always)
-        low, high = range_of(rows) if with_range else (None, None)
-        return Sample(rows if len(chosen) == rows.shape[0] else rows[chosen], low, high)
+        ranges = column_ranges(rows) if with_range else None
+        return Sample(rows if len(chosen) == rows.shape[0] else rows[chosen], ranges)
     X = one_column_block(X)
     blocks = list(X.to_delayed().ravel())
-    counts, ranges = list(X.chunks[0]), []
+    counts, measured = list(X.chunks[0]), []
     if np.isnan(X.shape[0]):
         facts = compute_all([_delayed(_measure, block, with_range) for block in blocks])
-        counts, ranges = [fact[0] for fact in facts], [fact[1] for fact in facts]
+        counts, measured = [fact[0] for fact in facts], [fact[1] for fact in facts]
         with_range = False
     starts = np.cumsum([0, *counts])
     _check_shape((int(starts[-1]), X.shape[1]))
     chosen = _with(draw_rows(int(starts[-1]), n_wanted, random_state), always)
     found = compute_all(_picks(blocks, starts, chosen, with_range))
-    ranges = ranges or [part[1] for part in found]
-    low, high = _join_ranges([pair for pair in ranges if pair is not None])
-    return Sample(_stack([part[0] for part in found if part[0].shape[0]]), low, high)
+    measured = [one for one in measured or [part[1] for part in found] if one is not None]
+    rows = _stack([part[0] for part in found if part[0].shape[0]])
+    return Sample(rows, Ranges.joined(measured) if measured else None)
 
 
 def _with(drawn: np.ndarray, always: np.ndarray | None) -> np.ndarray:
@@ -116,7 +116,7 @@ def _delayed(function: Any, *args: Any) -> Any:
 
 def _measure(block: Any, with_range: bool) -> tuple[int, Any]:
     rows = narrow_rows(block)
-    return rows.shape[0], range_of(rows) if with_range and rows.shape[0] else None
+    return rows.shape[0], column_ranges(rows) if with_range and rows.shape[0] else None
 
 
 def _picks(
@@ -133,22 +133,15 @@ def _picks(
 
 def _pick(block: Any, numbers: np.ndarray, with_range: bool) -> tuple[Any, Any]:
     rows = narrow_rows(block)
-    return rows[numbers], range_of(rows) if with_range and rows.shape[0] else None
+    return rows[numbers], column_ranges(rows) if with_range and rows.shape[0] else None
 
 
-def range_of(rows: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return min and max of each column; entries that sparse rows do not store are zeros."""
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    if sp.issparse(rows):
-        low, high = low.toarray().ravel(), high.toarray().ravel()
-    return low.astype(np.float64), high.astype(np.float64)
-
-
-def _join_ranges(pairs: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
-    if not pairs:
-        return None, None
-    lows, highs = zip(*pairs, strict=True)
-    return np.min(lows, axis=0), np.max(highs, axis=0)
+def column_ranges(rows: Any) -> Ranges | None:
+    """Return the ranges of the columns; entries that sparse rows do not store are zeros."""
+    if not sp.issparse(rows):
+        return ranges_of(rows)
+    edges = (edge.toarray().ravel() for edge in (rows.min(axis=0), rows.max(axis=0)))
+    return Ranges(*(edge.astype(np.float64) for edge in edges))
 
 
 def _stack(parts: list[Any]) -> Any:

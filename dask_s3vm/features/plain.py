@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from dask_s3vm.engine.column_scale import ColumnScale
+
 if TYPE_CHECKING:
     from dask_s3vm.features.kernel_map import KernelMap
     from dask_s3vm.features.table_encoder import TableEncoder
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["encoder_from_plain", "map_from_plain", "plain_from_encoder", "plain_from_map"]
 
-_MAP_FIELDS = {"kernel", "params", "landmarks", "basis"}
+_MAP_FIELDS = {"kernel", "params", "landmarks", "basis", "scale"}
 _SPARSE_FIELDS = {"data", "indices", "indptr", "n_columns"}
 
 
@@ -46,6 +48,7 @@ def plain_from_map(kernel_map: "KernelMap") -> dict[str, Any]:
         "params": kernel_map.params,
         "landmarks": landmarks,
         "basis": kernel_map.basis,
+        "scale": None if kernel_map.scale is None else np.stack(kernel_map.scale),
     }
 
 
@@ -54,7 +57,7 @@ def map_from_plain(plain: Any) -> "KernelMap":
     from dask_s3vm.features.kernel_map import KernelMap
     from dask_s3vm.parameters.shared import KERNELS
 
-    if not isinstance(plain, Mapping) or set(plain) != _MAP_FIELDS:
+    if not isinstance(plain, Mapping) or {"scale", *plain} != _MAP_FIELDS:  # older files have none
         raise ValueError("kernel_map_ is not a kernel map")
     kernel, params, basis = plain["kernel"], plain["params"], plain["basis"]
     if kernel not in KERNELS:
@@ -69,7 +72,12 @@ def map_from_plain(plain: Any) -> "KernelMap":
         raise ValueError("kernel_map_ has landmarks that are not finite numbers")
     if not _is_matrix(basis) or len(basis) != landmarks.shape[0]:
         raise ValueError("kernel_map_ has a basis that does not fit its landmarks")
-    return KernelMap(kernel, params, landmarks, basis)
+    scale = plain.get("scale")
+    if scale is None:
+        return KernelMap(kernel, params, landmarks, basis)
+    if not _is_matrix(scale) or scale.shape != (2, landmarks.shape[1]) or sp.issparse(landmarks):
+        raise ValueError("kernel_map_ has a scale that does not fit its landmarks")
+    return KernelMap(kernel, params, landmarks, basis, ColumnScale(*scale))
 
 
 def _landmarks(plain: Any) -> Any:

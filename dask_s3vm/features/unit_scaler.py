@@ -8,12 +8,16 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from dask_s3vm.engine.column_scale import ColumnScale, Ranges
 from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.containers import checkable
 from dask_s3vm.engine.ingest import is_dask
-from dask_s3vm.features.landmarks import narrow_rows, one_column_block, range_of
+from dask_s3vm.features.landmarks import column_ranges, narrow_rows, one_column_block
 from dask_s3vm.frames import as_rows, is_arrow_frame, is_frame, rows_for, text_names
 from dask_s3vm.interrupts import interruptible
+
+#: Ranges of columns that differ by this factor are of different units.
+FAR_APART = 100.0
 
 _FLOATS = [np.float64, np.float32]
 
@@ -69,27 +73,22 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             facts = (_facts_of(X),)
         if names is not None:
             self.feature_names_in_ = names
-        ranges = [pair for pair, _ in facts if pair is not None]
-        if not ranges:
+        measured = [ranges for ranges, _ in facts if ranges is not None]
+        if not measured:
             raise ValueError("X is empty: it has no rows; wanted at least one")
-        self.data_min_ = np.min([low for low, _ in ranges], axis=0)
-        self.data_max_ = np.max([high for _, high in ranges], axis=0)
+        ranges = Ranges.joined(measured)
+        self.data_min_, self.data_max_ = ranges
         if not (np.isfinite(self.data_min_).all() and np.isfinite(self.data_max_).all()):
             raise ValueError("X has NaN or infinite values; wanted finite ones")
-        if any(sparse for _, sparse in facts):
-            self.offset_ = np.zeros(self.n_features_in_)
-            reach = np.maximum(np.abs(self.data_min_), np.abs(self.data_max_))
-        else:
-            self.offset_ = self.data_min_
-            with np.errstate(over="ignore"):
-                reach = self.data_max_ - self.data_min_
-        if not np.isfinite(reach).all():
+        with np.errstate(over="ignore"):
+            wide = np.isinf(ranges.widths)
+        if wide.any():
             raise ValueError(
-                f"X has a column, {int(np.argmax(np.isinf(reach)))}, whose range is beyond the "
-                "largest number; wanted smaller values"
+                f"X has a column, {int(np.argmax(wide))}, whose range is beyond the largest "
+                "number; wanted smaller values"
             )
-        # a range whose inverse is beyond the largest number is that of a constant column
-        self.scale_ = 1.0 / np.where(reach < np.finfo(np.float64).tiny, 1.0, reach)
+        is_sparse = any(sparse for _, sparse in facts)
+        self.offset_, self.scale_ = ColumnScale.to_unit(ranges, shift=not is_sparse)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -123,10 +122,21 @@ class UnitScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
+def far_apart(widths: np.ndarray) -> bool:
+    """Whether columns of these ranges are of different units, and the widest outweigh others."""
+    narrow = narrow_width(widths)
+    return narrow > 0 and float(widths.max()) >= FAR_APART * narrow
+
+
+def narrow_width(widths: np.ndarray) -> float:
+    """Range that a tenth of the columns does not exceed, constant ones left out."""
+    return float(np.quantile(widths[widths > 0], 0.1)) if (widths > 0).any() else 0.0
+
+
 def _facts_of(block: Any) -> tuple[Any, bool]:
     """Return the column ranges, None if there are no rows, and whether the rows are sparse."""
     rows = narrow_rows(block)
-    return range_of(rows) if rows.shape[0] else None, sp.issparse(rows)
+    return column_ranges(rows) if rows.shape[0] else None, sp.issparse(rows)
 
 
 def _scaled_block(block: Any, offset: np.ndarray, scale: np.ndarray) -> Any:

@@ -1,7 +1,7 @@
 """S3VM, which chooses by itself whether unlabeled rows are used."""
 
 from dask_s3vm.parameters.facts import AnnealingAxis, MethodFacts, MethodParameters
-from dask_s3vm.parameters.fields import OneOf, parameter, parametrized
+from dask_s3vm.parameters.fields import parametrized, redeclared
 from dask_s3vm.parameters.safe import GuardAttributes
 from dask_s3vm.parameters.shared import (
     ClassWeightParameters,
@@ -12,6 +12,7 @@ from dask_s3vm.parameters.shared import (
     RatioParameters,
     RegularizationParameters,
     RunParameters,
+    ScaleParameters,
     StoppingParameters,
 )
 from dask_s3vm.parameters.svm import TSVMParameters
@@ -26,6 +27,7 @@ class S3VMParameters(
     InterceptParameters,
     LabelParameters,
     KernelParameters,
+    ScaleParameters,
     ClassWeightParameters,
     StoppingParameters,
     ProbabilityParameters,
@@ -46,12 +48,4 @@ class S3VMParameters(
         rounds=((11, 513), (74, 3984)),
     )
 
-    scale: str = parameter(
-        '{"auto", "none"}',
-        'Whether to scale the columns. "auto" scales them to [0, 1] (sparse rows: divides them by '
-        "their largest absolute value) where their ranges differ by a factor of 100 or more, with "
-        "one more pass over X; "
-        '`coef_` is over the columns as they are. "none" uses them as they are, and warns.',
-        [OneOf(("auto", "none"))],
-        default="none",
-    )
+    scale: str = redeclared(ScaleParameters, "scale", default="auto")

@@ -336,6 +336,20 @@ class KernelParameters:
 
 
 @parametrized
+class ScaleParameters:
+    """What is done to columns of different units."""
+
+    scale: str = parameter(
+        '{"auto", "none"}',
+        'Whether to scale columns. "auto": those of dense rows to [0, 1] if their ranges differ by '
+        "a factor of 100 or more; `coef_` is over the columns as given. Sparse rows, and rows that "
+        'stay in files, are left as they are. "none": nothing is scaled.',
+        [OneOf(("auto", "none"))],
+        default="none",
+    )
+
+
+@parametrized
 class LeastSquaresKernel(KernelParameters):
     """The kernel of least squares, which may need landmarks for the linear one too."""
 

@@ -81,6 +81,10 @@ DIFFERENT = {
         {"S2RLSC", "MaxMarginClustering"},
         "About which mean depends on the method; the paper of S2RLSC does not center.",
     ),
+    "scale": (
+        {"S3VM"},
+        "For those who do not want to choose; the others train on the rows that they are given.",
+    ),
     "balance_tol": (
         {"MaxMarginClustering"},
         "Without labels to tell the balance, it is around `balance`, and the band is wider.",

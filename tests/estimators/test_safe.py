@@ -2,12 +2,14 @@
 
 import json
 import pickle
+import threading
 import warnings
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import accuracy_score
 from sklearn.preprocessing import StandardScaler
@@ -23,7 +25,6 @@ from dask_s3vm import (
     TSVM,
     LapSVM,
     SubmodularS3VM,
-    UnitScaler,
     load_model,
     save_model,
 )
@@ -286,43 +287,20 @@ def test_a_model_file_and_a_pickle_hold_the_decision(tmp_path):
     json.dumps(model.candidates_)
 
 
-# Scales of columns --------------------------------------------------------------------------------
+class Holder:
+    """A callback that cannot be copied."""
+
+    def __init__(self):
+        self.lock, self.rows = threading.Lock(), []
+
+    def __call__(self, row):
+        self.rows.append(row)
 
 
-def unscaled():
-    X, truth, y = helpful(d=6, n_labeled=40)
-    X = np.column_stack([X, 50_000 + 20_000 * np.random.default_rng(1).normal(size=len(X))])
-    return X, truth, y
-
-
-@pytest.mark.filterwarnings("ignore:.*converge:UserWarning")
-def test_one_wide_column_is_warned_of():
-    X, _, y = unscaled()
-    with pytest.warns(UserWarning, match=r"column 6 has values over a range of .*scale='auto'"):
-        S3VM(lam=1e-2, max_iter=5).fit(X, y)
-
-
-@pytest.mark.parametrize("lazy", [False, True])
-def test_columns_are_scaled_and_the_model_is_of_those_given(lazy):
-    X, truth, y = unscaled()
-    rows = da.from_array(X, chunks=(70, -1)) if lazy else X
-    model = S3VM(lam=1e-2, scale="auto").fit(rows, y)
-    scaler = UnitScaler().fit(X)
-    by_hand = S3VM(lam=1e-2).fit(scaler.transform(X), y)
-    assert model.decision_ == by_hand.decision_
-    np.testing.assert_allclose(
-        model.decision_function(X), by_hand.decision_function(scaler.transform(X)), atol=1e-8
-    )
-    assert np.array_equal(np.asarray(model.transduction_), by_hand.transduction_)
-    assert accuracy_score(truth, model.predict(X)) > 0.9
-
-
-def test_columns_of_one_scale_stay_as_they_are():
-    X, _, y = helpful()
-    assert np.array_equal(S3VM(scale="auto").fit(X, y).coef_, S3VM().fit(X, y).coef_)
-
-
-def test_scaling_is_for_the_linear_kernel():
-    X, _, y = helpful()
-    with pytest.raises(ValueError, match="scale='auto' is for kernel='linear'"):
-        S3VM(scale="auto", kernel="rbf").fit(X, y)
+@pytest.mark.parametrize("make", [S3VM, lambda **more: TSVM(safe=True, **more)])
+def test_callbacks_are_not_copied(make):
+    X, _, y = helpful(n=200, d=5)
+    held = Holder()
+    model = make(callbacks=held, positive_ratio=0.5).fit(X, y)
+    assert len(held.rows) >= len(model.history_) > 0
+    assert clone(model).callbacks is held
