@@ -16,7 +16,6 @@ from dask_s3vm.estimators._trials import Compared, compare_on_folds
 from dask_s3vm.methods.base import balanced_weights, n_predicted_positive
 from dask_s3vm.methods.ratio import can_gather
 from dask_s3vm.methods.run import RecordPart
-from dask_s3vm.methods.safe import LEAST_GAIN as LEAST_GAIN  # for searches
 from dask_s3vm.methods.safe import (
     SUPERVISED,
     Sample,

@@ -38,7 +38,7 @@ from scipy.special import betaincinv
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.base import ClassTotals
 from dask_s3vm.methods.run import Method
-from dask_s3vm.methods.unseen import CLEAR_GAIN, Mistakes
+from dask_s3vm.methods.unseen import CLEAR_GAIN, LEAST_GAIN, OPEN, Mistakes
 from dask_s3vm.problems.folds import LEAST_TESTED, N_FOLDS
 from dask_s3vm.problems.sample import Sample, draw_sample
 
@@ -65,11 +65,6 @@ DOUBT = 0.1
 
 #: Name of the model that the labels alone give.
 SUPERVISED = "supervised"
-
-#: Rows that a candidate should gain, and how far from that a gain leaves the choice open. One that
-#: is still open after all repeats is not enough: it must be `unseen.CLEAR_GAIN`, the sum of both.
-LEAST_GAIN = 1.0
-OPEN = 0.5
 
 
 def sample_for_folds(engine: Engine, totals: ClassTotals) -> Sample:
@@ -250,7 +245,8 @@ def _clear_part(candidate: Candidate, chance: float) -> float | None:
 def choose(candidates: Sequence[Candidate]) -> int:
     """Number of the candidate to keep: the one that gains most, if that is clear; else the first.
 
-    Those that put more rows wrong than right are left out.
+    Those that put more rows wrong than right are left out. A gain that is still open after all
+    repeats is not enough.
 
     Rows of the test are those of few labels: a candidate that gains none of them has nothing to
     show for itself, and the labels alone are what it could harm. Of equal gains, the first counts.

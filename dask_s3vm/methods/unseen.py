@@ -35,9 +35,11 @@ from dask_s3vm.problems.hinge import outputs_at
 FOLD_TOL = 1e-3
 FOLD_STEPS = 50
 
-#: Labeled rows that must be gained, here by one class that is always predicted, in `methods.safe`
-#: by a method: a row, and half a row within which that is open.
-CLEAR_GAIN = 1.5
+#: Labeled rows that should be gained, how far from that a gain leaves the choice open, and what is
+#: clear: here of one class that is always predicted, in `methods.safe` of a method.
+LEAST_GAIN = 1.0
+OPEN = 0.5
+CLEAR_GAIN = LEAST_GAIN + OPEN
 
 #: Costs that differ by less than this part are equal: they are sums in different orders.
 ROUNDING = 1e-9

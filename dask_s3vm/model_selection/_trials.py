@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import clone
 
 from dask_s3vm.estimators._rows import as_array
-from dask_s3vm.estimators._safe import LEAST_GAIN, GuardedS3VM
+from dask_s3vm.estimators._safe import CLEAR_GAIN, GuardedS3VM
 from dask_s3vm.estimators._trials import TRIAL_TOL
 from dask_s3vm.features.landmarks import take_rows
 from dask_s3vm.model_selection._results import Score
@@ -43,8 +43,8 @@ class Trials:
     def settled(self, scores: Sequence[Score], name: str, n_labeled: int) -> list[Score]:
         """Return the scores of candidates: of its models, that of the one its guard would keep.
 
-        That is the supervised one, unless the mean score `name` of another is higher by what one
-        labeled row more is to the accuracy.
+        That is the supervised one, unless the mean score `name` of another is higher by what a row
+        and a half are to the accuracy, as the guard asks.
         """
         groups: dict[int, dict[int, list[Score]]] = {}
         for score in scores:
@@ -54,7 +54,7 @@ class Trials:
         for candidate, own in groups.items():
             means = {one: np.mean([score.test[name] for score in own[one]]) for one in own}
             *others, kept = sorted(own)
-            least = means[kept] + LEAST_GAIN / n_labeled - 1e-12
+            least = means[kept] + CLEAR_GAIN / n_labeled - 1e-12
             kept = max(
                 (one for one in others if means[one] >= least),
                 key=lambda one: means[one],

@@ -8,8 +8,6 @@ from scipy.stats import beta, binomtest
 
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.methods.safe import (
-    LEAST_GAIN,
-    OPEN,
     WIDTH,
     Candidate,
     FoldTrials,
@@ -19,7 +17,7 @@ from dask_s3vm.methods.safe import (
     compare,
     part_of_folds,
 )
-from dask_s3vm.methods.unseen import CLEAR_GAIN
+from dask_s3vm.methods.unseen import CLEAR_GAIN, LEAST_GAIN, OPEN
 from dask_s3vm.problems.folds import LEAST_TESTED, N_FOLDS, assign_folds
 from dask_s3vm.problems.sample import draw_sample
 

@@ -25,18 +25,18 @@ def score(model, X, few, **params):
 
 
 def test_a_candidate_is_the_model_that_its_guard_would_keep(rows):
-    """The supervised one, unless the other puts a labeled row more right."""
+    """The supervised one, unless the other puts a row and a half more right."""
     found = score(S3VM(positive_ratio=0.5), *rows)
     plain = {"positive_ratio": 0.5, "supervised_part": 0.0, "tol": 1e-3}
     own = score(TSVM(**plain), *rows)
     alone = score(TSVM(lam_unlabeled=0.0, **plain), *rows)
-    wanted = np.where(own >= alone + 1 / 40 - 1e-12, own, alone)
+    wanted = np.where(own >= alone + 1.5 / 40 - 1e-12, own, alone)
     np.testing.assert_array_equal(found, wanted)
     np.testing.assert_array_equal(score(TSVM(safe=True, **plain), *rows), wanted)
 
 
-@pytest.mark.parametrize(("gain", "kept"), [(0.0, 0.8), (0.05, 0.8), (0.1, 0.9), (0.2, 1.0)])
-def test_it_takes_a_row_of_ten_to_be_kept(gain, kept):
+@pytest.mark.parametrize(("gain", "kept"), [(0.0, 0.8), (0.1, 0.8), (0.15, 0.95), (0.2, 1.0)])
+def test_it_takes_a_row_and_a_half_of_ten_to_be_kept(gain, kept):
     trials = Trials({0: None, 1: None}, [0, 0])
     scores = [Score(0, fold, {"score": 0.8 + gain}, {}, 1.0, 0.0) for fold in range(2)]
     scores += [Score(1, fold, {"score": 0.8}, {}, 2.0, 0.0) for fold in range(2)]
