@@ -175,6 +175,7 @@ class ClusterSource:
 
     def place(self, classes: np.ndarray | None, scale: ColumnScale | None = None) -> Engine:
         """See `Source.place`."""
+        self.facts = plan.scaled_facts(self.facts, scale)
         pieces, layout = self._retried(lambda: self._lay_out(scale))
         return ClusterEngine(self._client, _BlockShardMaker(self, pieces, layout, classes), layout)
 

@@ -12,7 +12,7 @@ shard, and `layout_of` completes the `Layout`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -141,6 +141,13 @@ def facts_of(block: Block, with_ranges: bool = False) -> Facts:
         mapped or n_rows == 0 or (isinstance(rows, CSR) and len(rows.indices) == 0),
         ranges_of(rows) if with_ranges else None,
     )
+
+
+def scaled_facts(facts: list[Facts], scale: ColumnScale | None) -> list[Facts]:
+    """Return the facts of rows that are scaled while they are placed: they become float64."""
+    if scale is None:
+        return facts
+    return [replace(fact, nbytes=8 * fact.n_rows * fact.n_features) for fact in facts]
 
 
 @dataclass(frozen=True)

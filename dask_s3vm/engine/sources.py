@@ -144,6 +144,7 @@ class LocalSource:
         whole: bool = False,
     ) -> LocalEngine:
         """See `Source.place`; `whole`: in one shard, for solves that have one thread each."""
+        self._facts = plan.scaled_facts(self._facts, scale)
         threads, size = {"here": _config.local_threads()}, DataSize.of(self._facts)
         mapped = size.in_files and stays_mapped(size, {"here": memory.limit_here()}, threads)
         order = None if mapped else plan.column_order(self._facts, self._count_columns)
