@@ -110,13 +110,14 @@ def in_one_span(client: "distributed.Client") -> Iterator[None]:
         forget_later(client, span)
 
 
-def task_key(name: str) -> tuple[str, ...]:
+def task_key(name: str) -> str:
     """Return a new key for a task, or for data, of this package.
 
     For every group of tasks that comes and goes, dask's scheduler keeps a record in its span (see
     `in_one_span`). Tasks whose keys begin alike are of one group, so that a fit is one and not six.
+    Dask remembers the last 100,000 keys for good: a text is shorter than a tuple.
     """
-    return ("s3vm", name, uuid.uuid4().hex)
+    return f"s3vm-{uuid.uuid4().hex}-{name}"
 
 
 def submitted(
