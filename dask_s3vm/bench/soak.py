@@ -188,11 +188,12 @@ def _held(client: distributed.Client | None) -> dict[str, tuple[float, float]]:
 
 
 def _held_here() -> tuple[float, float]:
-    """MiB of this process alone, without what is free, and number of objects of Python."""
+    """MiB of this process, without what is free and what files hold, and objects of Python."""
     gc.collect()
     with contextlib.suppress(AttributeError, OSError, TypeError):  # there is no GNU C library
         ctypes.CDLL(None).malloc_trim(0)
-    return psutil.Process().memory_full_info().uss / 2**20, sys.getallocatedblocks()
+    memory = psutil.Process().memory_info()
+    return (memory.rss - getattr(memory, "shared", 0)) / 2**20, sys.getallocatedblocks()
 
 
 def _fits(n_rows: int) -> list[Callable[[], Any]]:
