@@ -15,6 +15,7 @@ import contextlib
 import logging
 import queue
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -35,6 +36,9 @@ TICK = 2.0
 
 #: Tasks that nobody waits for: asyncio itself keeps weak references only.
 _background: set[asyncio.Future[Any]] = set()
+
+#: Clients whose scheduler cannot forget past tasks.
+_cannot_forget: weakref.WeakSet[distributed.Client] = weakref.WeakSet()
 
 
 def tick() -> float:
@@ -87,11 +91,19 @@ def _start(work: Coroutine[Any, Any, None]) -> None:
 
 
 def forget_later(client: distributed.Client, span: str) -> None:
-    """Have the scheduler forget the past tasks of a span of dask, without waiting for it."""
+    """Have the scheduler forget the past tasks of a span of dask, without waiting for it.
+
+    A scheduler that cannot, as one without this package, logs an error: it is not asked again.
+    """
+    if client in _cannot_forget:
+        return
 
     async def ask() -> None:
-        with contextlib.suppress(Exception):  # this package need not be installed there
+        try:
             await client._run_on_scheduler(forget_past, span)
+        except Exception as error:
+            _cannot_forget.add(client)
+            logger.debug("the scheduler cannot forget past tasks: %r", error)
 
     client.loop.asyncio_loop.call_soon_threadsafe(_start, ask())
 

@@ -15,7 +15,7 @@ from waiting import wait_until
 
 import dask_s3vm
 from dask_s3vm import L2SVM, S2RLSC
-from dask_s3vm.engine import computing, workers
+from dask_s3vm.engine import computing, watch, workers
 from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.engine.sources import LocalSource
@@ -123,6 +123,28 @@ def test_the_scheduler_forgets_past_tasks_of_fits(client, sparse_data, as_dask, 
         lambda: client.run_on_scheduler(own_span) == (1, 1, True),
         lambda: f"groups, graphs, times: {client.run_on_scheduler(own_span)}",
     )
+
+
+def test_a_scheduler_that_cannot_forget_is_asked_once(client, monkeypatch):
+    """One without this package logs an error each time."""
+    asked, real = [], Client._run_on_scheduler
+
+    def cannot(*args, **kwargs):
+        raise ImportError
+
+    def noting(self, function, *args):
+        asked.append(function)
+        return real(self, function, *args)
+
+    monkeypatch.setattr(computing, "FORGET_AFTER", 1)
+    monkeypatch.setattr(watch, "_cannot_forget", weakref.WeakSet())
+    monkeypatch.setattr(watch, "forget_past", cannot)
+    monkeypatch.setattr(Client, "_run_on_scheduler", noting)
+    for _ in range(3):
+        with computing.in_one_span(client):
+            pass
+        wait_until(lambda: client in watch._cannot_forget, lambda: "it was not asked")
+    assert asked == [cannot]
 
 
 def test_a_fit_that_fails_leaves_nothing_on_the_cluster(client, sparse_data, as_dask):
