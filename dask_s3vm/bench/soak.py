@@ -2,21 +2,24 @@
 
 Dask itself grows with use: scheduler and workers keep logs, events, profiles and statistics of what
 they did. So the memory of fits says little by itself. `measure_soak` records what one fit of each
-method asks of dask, and has plain dask do just that as often and for as long, in a cluster of its
-own. What fits grow by beyond this control is the share of this package.
+method asks of dask, and has plain dask do just that as often, on the same cluster: blocks of fits
+and of their traffic alternate. What fits grow by beyond this control is the share of this package.
 
-Workers take no profiles meanwhile. Dask keeps a tree of calls for each second of work, up to 1,000
-of them, and these are larger the deeper the code that it finds at work.
+Logs are short and workers take no profiles meanwhile: these grow with time until they reach their
+limits, after an hour or more. Before memory is read, all that is free goes back to the system.
 """
 
 import collections
 import contextlib
+import ctypes
 import gc
+import multiprocessing
 import os
-import time
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import dask
@@ -34,60 +37,163 @@ from dask_s3vm.plotting.style import BLUE, GRAY, axes, finish, tidy
 
 Row = dict[str, Any]
 
-#: Share of the fits that warm up: kernels are compiled and memory pools fill.
+#: Largest number of blocks of fits, and of their traffic.
+N_BLOCKS = 20
+
+#: Share of the blocks that warm up: kernels are compiled, logs and memory pools fill.
 WARM_UP = 0.25
 
 #: MiB in a hundred fits beyond the control, below which memory counts as flat.
 FLAT = 0.5
 
+SETTINGS = {
+    "s3vm.shard-bytes": "256 KiB",
+    "s3vm.local-bytes": 0,
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.log-length": 100,
+    "distributed.admin.low-level-log-length": 100,
+    "distributed.admin.system-monitor.log-length": 100,
+}
+
 
 class Soak(NamedTuple):
-    """MiB of each process after each fit, and after each repetition of its traffic.
+    """What each process grows by in each block, in the two columns MiB and objects of Python.
 
+    fits, control : by process; rows of an array are blocks of fits, and of their traffic.
+    per_block : number of fits in a block.
     left : tasks and futures that the fits have left behind.
     """
 
     fits: dict[str, np.ndarray]
     control: dict[str, np.ndarray]
+    per_block: int
     left: dict[str, int]
+
+    @property
+    def warm(self) -> int:
+        """Number of the first block after the warm-up."""
+        return int(WARM_UP * len(self.fits["client"]))
 
     def rows(self) -> list[Row]:
         """Compare the growth of each process."""
-        return [_row(name, self.fits[name], self.control[name], self.left) for name in self.fits]
+        return [self._row(name) for name in self.fits]
+
+    def _row(self, name: str) -> Row:
+        to_100 = 100.0 / self.per_block
+        fits, control = (to_100 * of[name][self.warm :] for of in (self.fits, self.control))
+        growth, without = fits.mean(axis=0), control.mean(axis=0)
+        ours, n_objects = growth - without
+        error = float(np.sqrt((fits[:, 0].var() + control[:, 0].var()) / max(len(fits) - 1, 1)))
+        flat = "yes" if ours + 2.0 * error < FLAT else "not shown"
+        return {
+            "process": name,
+            "fits": self.per_block * len(self.fits[name]),
+            "MiB_per_100_fits": growth[0],
+            "without_us": without[0],
+            "ours": ours,
+            "standard_error": error,
+            "flat": "no" if ours - 2.0 * error > FLAT else flat,
+            "objects_per_fit": growth[1] / 100.0,
+            "our_objects": n_objects / 100.0,
+            **self.left,
+        }
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the growth of each process since the warm-up; returns the matplotlib Axes."""
         ax = tidy(axes(ax))
-        for mib, color, what in ((self.control, GRAY, "plain dask"), (self.fits, BLUE, "fits")):
-            for (name, own), style in zip(mib.items(), ("-", "--", ":"), strict=False):
-                first = _warm(len(own))
+        for grown, color, what in ((self.control, GRAY, "plain dask"), (self.fits, BLUE, "fits")):
+            for (name, own), style in zip(grown.items(), ("-", "--", "-.", ":"), strict=False):
+                mib = np.concatenate([[0.0], np.cumsum(own[:, 0])])
+                x = self.per_block * np.arange(len(mib))
                 label = f"{what}: {name}"
-                ax.plot(own - own[first], color=color, ls=style, lw=1, label=label)
+                ax.plot(x, mib - mib[self.warm], color=color, ls=style, lw=1, label=label)
         ax.set_xlabel("fits")
         ax.set_ylabel("MiB more than after the warm-up")
         return finish(ax)
 
 
-def measure_soak(n_fits: int, n_rows: int) -> Soak:
-    """Fit four methods in turn, then repeat their traffic.
+def measure_soak(n_fits: int, n_rows: int, n_workers: int = 2) -> Soak:
+    """Fit four methods in turn, and repeat their traffic; without workers, fit in this process.
 
-    The scheduler of a local cluster runs in this process, with the client.
+    Scheduler and workers are processes of their own. In each block every method has as many fits as
+    any other; their number is rounded up.
     """
-    settings = {
-        "s3vm.shard-bytes": "256 KiB",
-        "s3vm.local-bytes": 0,
-        "distributed.worker.profile.enabled": False,
-    }
-    with dask.config.set(settings):
-        with worker_processes(2) as client:
-            fits = _fits(n_rows)
-            traffic = [_traffic_of(fit) for fit in fits]
-            ours, left, seconds = _memory_over(client, fits, n_fits)
-        with worker_processes(2) as client:
-            repeats = [lambda one=one: one.repeat(client) for one in traffic]
-            # profiles and samples of the system grow with time
-            control, _, _ = _memory_over(client, repeats, n_fits, seconds)
-    return Soak(ours, control, left)
+    fits = _fits(n_rows)
+    if n_workers == 0:
+        return _soak(None, fits, len(fits) * [_nothing], n_fits)
+    with dask.config.set(SETTINGS), _cluster(n_workers) as client:
+        traffic = [_traffic_of(fit) for fit in fits]
+        control = [lambda one=one: one.repeat(client) for one in traffic]
+        return _soak(client, fits, control, n_fits)
+
+
+def _nothing() -> None:
+    pass
+
+
+@contextlib.contextmanager
+def _cluster(n_workers: int) -> Iterator[distributed.Client]:
+    """Start a scheduler, and workers, in processes of their own."""
+    own, other = multiprocessing.Pipe()
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=_serve, args=(n_workers, other))
+    process.start()
+    other.close()
+    with own, distributed.Client(own.recv()) as client:
+        yield client
+    process.join()
+
+
+def _serve(n_workers: int, pipe: Connection) -> None:
+    """Run a scheduler in this process until the other end of the pipe is closed."""
+    with dask.config.set(SETTINGS), worker_processes(n_workers) as client:
+        pipe.send(client.scheduler.address)
+        with contextlib.suppress(EOFError):
+            pipe.recv()
+
+
+def _soak(
+    client: distributed.Client | None,
+    fits: Sequence[Callable[[], Any]],
+    control: Sequence[Callable[[], Any]],
+    n_fits: int,
+) -> Soak:
+    n_blocks = max(1, min(N_BLOCKS, n_fits // len(fits)))
+    repeats = -(-n_fits // (n_blocks * len(fits)))
+    grown: tuple[list[np.ndarray], list[np.ndarray]] = [], []
+    for works, found in n_blocks * [(fits, grown[0]), (control, grown[1])]:
+        for work in works:  # logs hold what was done last: now they hold that of these works
+            work()
+        before = _held(client)
+        for work in repeats * list(works):
+            work()
+        now = _held(client)
+        found.append(np.array(list(now.values())) - np.array(list(before.values())))
+    ours, plain = (dict(zip(now, np.stack(found, axis=1), strict=True)) for found in grown)
+    left = {"tasks": 0, "futures": 0}
+    if client is not None:
+        n_tasks = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+        left = {"tasks": n_tasks, "futures": len(client.futures)}
+    return Soak(ours, plain, repeats * len(fits), left)
+
+
+def _held(client: distributed.Client | None) -> dict[str, tuple[float, float]]:
+    """Return what each process holds."""
+    held = {"client": _held_here()}
+    if client is not None:
+        held["scheduler"] = client.run_on_scheduler(_held_here)
+        of_workers = client.run(_held_here).values()
+        held |= {f"worker {number}": own for number, own in enumerate(of_workers)}
+    return held
+
+
+def _held_here() -> tuple[float, float]:
+    """MiB of this process, without what is free and what files hold, and objects of Python."""
+    gc.collect()
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # there is no GNU C library
+        ctypes.CDLL(None).malloc_trim(0)
+    memory = psutil.Process().memory_info()
+    return (memory.rss - getattr(memory, "shared", 0)) / 2**20, sys.getallocatedblocks()
 
 
 def _fits(n_rows: int) -> list[Callable[[], Any]]:
@@ -212,64 +318,3 @@ def _noted(owner: type, name: str, note: Callable[..., None]) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, original)
-
-
-def _memory_over(
-    client: distributed.Client,
-    work: Sequence[Callable[[], Any]],
-    times: int,
-    least: np.ndarray | None = None,
-) -> tuple[dict[str, np.ndarray], dict[str, int], np.ndarray]:
-    """Do pieces of work in turn: MiB of each process after each, what is left, seconds of each.
-
-    least : seconds that each shall take at least.
-    """
-    pids = {"client and scheduler": os.getpid()}
-    for number, pid in enumerate(client.run(os.getpid).values()):
-        pids[f"worker {number}"] = pid
-    memory, seconds = np.empty((times, len(pids))), np.empty(times)
-    for number in range(times):
-        began = time.monotonic()
-        work[number % len(work)]()
-        if least is not None:
-            time.sleep(max(0.0, least[number] - (time.monotonic() - began)))
-        seconds[number] = time.monotonic() - began
-        gc.collect()
-        memory[number] = [psutil.Process(pid).memory_info().rss / 2**20 for pid in pids.values()]
-    left = {
-        "tasks": client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)),
-        "futures": len(client.futures),
-    }
-    return {name: memory[:, number] for number, name in enumerate(pids)}, left, seconds
-
-
-def _row(name: str, fits: np.ndarray, control: np.ndarray, left: dict[str, int]) -> Row:
-    (growth, error), (dasks, other) = _growth(fits), _growth(control)
-    ours, both = growth - dasks, float(np.hypot(error, other))
-    return {
-        "process": name,
-        "fits": len(fits),
-        "first_MiB": fits[0],
-        "last_MiB": fits[-1],
-        "MiB_per_100_fits": growth,
-        "without_us": dasks,
-        "ours": ours,
-        "standard_error": both,
-        "flat": "yes" if ours < max(FLAT, 2.0 * both) else "no",
-        **left,
-    }
-
-
-def _warm(n_fits: int) -> int:
-    """Number of the first fit after the warm-up."""
-    return int(WARM_UP * n_fits)
-
-
-def _growth(mib: np.ndarray) -> tuple[float, float]:
-    """Return MiB per hundred after the warm-up, by least squares, and its standard error."""
-    later = mib[_warm(len(mib)) :]
-    x = np.arange(len(later)) - 0.5 * (len(later) - 1)
-    slope = float(x @ later / (x @ x))
-    rest = later - later.mean() - slope * x
-    error = float(np.sqrt(rest @ rest / max(len(later) - 2, 1) / (x @ x)))
-    return 100.0 * slope, 100.0 * error

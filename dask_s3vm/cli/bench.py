@@ -147,13 +147,14 @@ def others(rows: tuple[int, ...], labels: int, as_json: bool) -> None:
 @bench.command()
 @_with_default("--fits", default=200, help="Number of fits.")
 @_with_default("--rows", default=5_000, help="Number of rows.")
+@_with_default("--workers", default=2, help="Worker processes; 0: fits in this process.")
 @click.option("--plot", type=click.Path(dir_okay=False), help="Picture to draw, .png or .svg.")
 @json_option
-def soak(fits: int, rows: int, plot: str | None, as_json: bool) -> None:
+def soak(fits: int, rows: int, workers: int, plot: str | None, as_json: bool) -> None:
     """Measure the memory of a cluster over many fits, beside that of plain dask."""
     from dask_s3vm.bench.soak import measure_soak
 
-    found = measure_soak(fits, rows)
+    found = measure_soak(fits, rows, workers)
     show(found.rows(), as_json)
     if plot is not None:
         found.plot().figure.savefig(plot)

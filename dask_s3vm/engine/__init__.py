@@ -34,4 +34,5 @@ On a cluster; these modules import `distributed`, and only work on a cluster imp
 - `calls`: direct calls to actors
 - `exchange`, `peers`: long vectors that go from worker to worker; the client's side, and a worker's
 - `watch`: waits that end even if the cluster stops answering
+- `on_scheduler`: functions that run on the scheduler
 """

@@ -10,12 +10,14 @@ is no client, and small local work should not wait for its import.
 """
 
 import contextlib
+import itertools
 import logging
 import queue
 import sys
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,6 +38,14 @@ R = TypeVar("R")
 
 #: Names of dask's local schedulers.
 _LOCAL = ("sync", "synchronous", "single-threaded", "threads", "threading", "processes")
+
+#: Bursts of tasks in the span of a client, some for each fit, until past ones are forgotten.
+FORGET_AFTER = 100
+
+#: Counts these bursts, by client.
+_uses: "weakref.WeakKeyDictionary[distributed.Client, itertools.count[int]]" = (
+    weakref.WeakKeyDictionary()
+)
 
 #: Longest wait before a retry, in seconds.
 LONGEST_WAIT = 30.0
@@ -85,22 +95,29 @@ def in_one_span(client: "distributed.Client") -> Iterator[None]:
     """Have all tasks of a client that are submitted meanwhile belong to a single span of dask.
 
     The scheduler opens a span of its own for every burst of tasks, and neither it nor the workers
-    ever forget its statistics (`distributed.spans`). A span of the caller stays in force.
+    ever forget its statistics (`distributed.spans`). A span of the caller stays in force. Of its
+    own one, the scheduler is asked to forget past tasks now and then.
     """
     if "span" in dask.get_annotations():
         yield
         return
-    with dask.annotate(span={"name": ("s3vm",), "ids": (f"s3vm-{client.id}",)}):
+    span = f"s3vm-{client.id}"
+    with dask.annotate(span={"name": ("s3vm",), "ids": (span,)}):
         yield
+    if next(_uses.setdefault(client, itertools.count(1))) % FORGET_AFTER == 0:
+        from dask_s3vm.engine.watch import forget_later
+
+        forget_later(client, span)
 
 
-def task_key(name: str) -> tuple[str, ...]:
+def task_key(name: str) -> str:
     """Return a new key for a task, or for data, of this package.
 
-    For every group of tasks that comes and goes, dask's scheduler keeps a record in its span. Tasks
-    whose keys begin alike are of one group, so that a fit is one and not six.
+    For every group of tasks that comes and goes, dask's scheduler keeps a record in its span (see
+    `in_one_span`). Tasks whose keys begin alike are of one group, so that a fit is one and not six.
+    Dask remembers the last 100,000 keys for good: a text is shorter than a tuple.
     """
-    return ("s3vm", name, uuid.uuid4().hex)
+    return f"s3vm-{uuid.uuid4().hex}-{name}"
 
 
 def submitted(

@@ -15,6 +15,7 @@ import contextlib
 import logging
 import queue
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from distributed.comm import CommClosedError
 
 from dask_s3vm import _config, interrupts
 from dask_s3vm.engine.computing import task_key
+from dask_s3vm.engine.on_scheduler import forget_past, stranded, working_for
 from dask_s3vm.exceptions import SchedulerLostError, WorkerLostError
 
 logger = logging.getLogger(__name__)
@@ -34,6 +36,9 @@ TICK = 2.0
 
 #: Tasks that nobody waits for: asyncio itself keeps weak references only.
 _background: set[asyncio.Future[Any]] = set()
+
+#: Clients whose scheduler cannot forget past tasks.
+_cannot_forget: weakref.WeakSet[distributed.Client] = weakref.WeakSet()
 
 
 def tick() -> float:
@@ -83,6 +88,24 @@ def _start(work: Coroutine[Any, Any, None]) -> None:
     task = asyncio.ensure_future(work)
     _background.add(task)
     task.add_done_callback(_background.discard)
+
+
+def forget_later(client: distributed.Client, span: str) -> None:
+    """Have the scheduler forget the past tasks of a span of dask, without waiting for it.
+
+    A scheduler that cannot, as one without this package, logs an error: it is not asked again.
+    """
+    if client in _cannot_forget:
+        return
+
+    async def ask() -> None:
+        try:
+            await client._run_on_scheduler(forget_past, span)
+        except Exception as error:
+            _cannot_forget.add(client)
+            logger.debug("the scheduler cannot forget past tasks: %r", error)
+
+    client.loop.asyncio_loop.call_soon_threadsafe(_start, ask())
 
 
 def watched(
@@ -343,52 +366,3 @@ class Watch:
 async def _restart(client: distributed.Client, nanny: str) -> None:
     with contextlib.suppress(Exception):  # a courtesy to the cluster: the fit does not depend on it
         await asyncio.wait_for(client.rpc(nanny).kill(reason="s3vm-silent"), 30.0)
-
-
-def working_for(
-    client: str, workers: list[str], holding: bool, dask_scheduler: Any = None
-) -> list[str]:
-    """Return those of some workers with a task that a client wants, or that such a task needs.
-
-    Runs on the scheduler.
-
-    holding : whether results that a worker holds count too, not only what it is to compute.
-    """
-
-    def is_wanted(task: Any) -> bool:
-        return any(state.client_key == client for state in task.who_wants or ())
-
-    states = [dask_scheduler.workers[address] for address in workers]
-    return [
-        state.address
-        for state in states
-        if any(
-            _leads_to(task, is_wanted)
-            for task in {*state.processing, *(state.has_what if holding else ())}
-        )
-    ]
-
-
-def stranded(keys: Sequence[Any], dask_scheduler: Any = None) -> bool:
-    """Whether tasks, or what they need, could run, and dask will never start them.
-
-    Runs on the scheduler. A worker that joins gets the tasks without a worker that are restricted
-    to it, or not restricted at all, but not those that merely prefer another one.
-    """
-    wanted = set(keys)
-    return bool(dask_scheduler.running) and any(
-        task.loose_restrictions and _leads_to(task, lambda one: one.key in wanted)
-        for task in dask_scheduler.unrunnable
-    )
-
-
-def _leads_to(task: Any, is_end: Callable[[Any], bool]) -> bool:
-    """Whether a task, or one that needs it, is of some kind."""
-    stack, seen = [task], set()
-    while stack:
-        one = stack.pop()
-        if is_end(one):
-            return True
-        seen.add(one)
-        stack += [other for other in one.dependents if other not in seen]
-    return False

@@ -44,19 +44,41 @@ def test_the_live_page_is_measured_by_its_parts():
 
 
 @pytest.mark.cluster
-def test_memory_over_fits_is_compared_with_dask_alone(tmp_path):
+@pytest.mark.parametrize(
+    ("n_workers", "processes"),
+    [(1, ["client", "scheduler", "worker 0"]), (0, ["client"])],
+)
+def test_memory_over_fits_is_compared_with_dask_alone(n_workers, processes, tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "memory.svg"
-    table = measured("soak", "--fits", 4, "--rows", 300, "--plot", picture)
-    assert [row["process"] for row in table] == ["client and scheduler", "worker 0", "worker 1"]
+    size = ("--fits", 8, "--rows", 300, "--workers", n_workers)
+    table = measured("soak", *size, "--plot", picture)
+    assert [row["process"] for row in table] == processes
     for row in table:
         assert row["ours"] == pytest.approx(row["MiB_per_100_fits"] - row["without_us"])
-        assert (row["fits"], row["tasks"], row["futures"]) == (4, 0, 0)
-    assert b"plain dask: worker 1" in picture.read_bytes()
+        assert (row["fits"], row["tasks"], row["futures"]) == (8, 0, 0)
+    assert f"plain dask: {processes[-1]}".encode() in picture.read_bytes()
 
 
-def test_growth_begins_after_the_warm_up():
-    fits = np.r_[np.linspace(100.0, 300.0, 50), 300.0 + 0.02 * np.arange(150)]
-    row = Soak({"worker": fits}, {"worker": np.full(200, 50.0)}, {"tasks": 0}).rows()[0]
-    assert row["MiB_per_100_fits"] == row["ours"] == pytest.approx(2.0)
-    assert (row["without_us"], row["flat"]) == (0.0, "no")
+def grown(mib, objects, noise):
+    """Growth in each of twenty blocks; the first five warm up."""
+    growth = np.tile(np.array([mib, objects], dtype=float), (20, 1))
+    growth[:5] += 100.0
+    growth[5:, 0] += noise * np.resize([1.0, -1.0], 15)
+    return {"client": growth}
+
+
+@pytest.mark.parametrize(
+    ("mib", "noise", "flat"),
+    [(0.3, 0.0, "no"), (0.2, 0.01, "yes"), (0.2, 1.0, "not shown"), (0.3, 1.0, "not shown")],
+)
+def test_growth_after_the_warm_up_is_beside_its_noise(mib, noise, flat):
+    (row,) = Soak(grown(mib, 60, noise), grown(0.0, 10, 0.0), 50, {"tasks": 0}).rows()
+    assert row["fits"] == 1000
+    mean = mib + noise / 15  # of fifteen blocks, one more adds the noise
+    assert row["MiB_per_100_fits"] == row["ours"] == pytest.approx(2.0 * mean)
+    assert row["without_us"] == 0.0
+    assert row["standard_error"] == pytest.approx(2.0 * noise / np.sqrt(14), rel=0.01)
+    assert row["objects_per_fit"] == pytest.approx(1.2)
+    assert row["our_objects"] == pytest.approx(1.0)
+    assert row["flat"] == flat

@@ -276,3 +276,57 @@ def test_two_runs_do_not_share_a_checkpoint(g2c_file, tmp_path):
         )  # fmt: skip
     assert done.exit_code == 2
     assert f"in use by process {os.getpid()}" in done.output
+
+
+#: Sends SIGTERM at a moment of `dask-s3vm ARGS`: before or after one call of a function.
+SIGNAL_AT = """
+import importlib, os, signal, sys, time
+where, name, after = sys.argv[1], sys.argv[2], sys.argv[3] == "after"
+module = importlib.import_module(where)
+real = getattr(module, name)
+def signaling(*args, **kwargs):
+    setattr(module, name, real)
+    if after:
+        found = real(*args, **kwargs)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.3)  # until the main thread has it
+    return found if after else real(*args, **kwargs)
+setattr(module, name, signaling)
+sys.argv = ["dask-s3vm", *sys.argv[4:]]
+from dask_s3vm.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        ("dask_s3vm", "save_model", "before"),
+        ("dask_s3vm.io.store", "_sync_folder", "after"),
+        ("dask_s3vm.cli.train", "look_at", "after"),
+        ("dask_s3vm.checkpoints.state_file", "remove", "before"),
+        ("dask_s3vm.checkpoints.state_file", "remove", "after"),
+        ("dask_s3vm.cli.train", "show", "before"),
+        ("dask_s3vm.cli.stopping", "end_process", "before"),
+    ],
+    ids=lambda moment: "-".join(moment[1:]),
+)
+def test_a_signal_at_the_very_end_leaves_a_model_or_a_state(moment, g2c_file, tmp_path):
+    """The exit code says which of both there is: never none, never the promise of a state."""
+    model, state = tmp_path / "m.npz", tmp_path / "state"
+    command = ["train", g2c_file, "--nworkers", 0, "--model", model, "--checkpoint", state]
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNAL_AT, *moment, *map(str, command)],
+        capture_output=True, text=True, timeout=LIMIT,
+    )  # fmt: skip
+    if done.returncode == 75:
+        assert holds_state(state)
+        assert "run again with --resume" in done.stderr
+        again = run(*command, "--resume")
+        assert again.exit_code == 0, again.output
+    else:
+        assert done.returncode in (0, 143), done.stderr
+        assert model.exists(), done.stderr
+    assert "Traceback" not in done.stderr
+    assert not holds_state(state)
+    assert load_model(model).coef_.shape[0] == 1

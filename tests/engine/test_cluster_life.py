@@ -15,7 +15,7 @@ from waiting import wait_until
 
 import dask_s3vm
 from dask_s3vm import L2SVM, S2RLSC
-from dask_s3vm.engine import workers
+from dask_s3vm.engine import computing, watch, workers
 from dask_s3vm.engine.cluster import ClusterEngine
 from dask_s3vm.engine.ingest import ingest
 from dask_s3vm.engine.sources import LocalSource
@@ -99,6 +99,52 @@ def test_a_fit_is_one_group_of_tasks(client, sparse_data, as_dask, lazy):
             new = Counter({name: new[name] for name in new if "block-" not in name})
         assert new == {"s3vm": 1}
         assert client.run_on_scheduler(n_spans) == n_before
+
+
+def own_span(dask_scheduler):
+    """Groups of tasks and records of graphs of the span of this package; whether its times fit."""
+    spans = dask_scheduler.extensions["spans"].spans.values()
+    own = max((one for one in spans if one.name == ("s3vm",)), key=lambda one: one.enqueued)
+    in_order = own.enqueued <= own.start <= own.stop
+    return len(own.groups), len(own.metadata["collections"]), own.done and in_order
+
+
+def test_the_scheduler_forgets_past_tasks_of_fits(client, sparse_data, as_dask, monkeypatch):
+    """Dask itself would keep a record of each group of tasks, and of each graph."""
+    X, y = sparse_data
+    monkeypatch.setattr(computing, "FORGET_AFTER", 1)
+    for _ in range(3):
+        L2SVM(tol=1e-3).fit(as_dask(X, CHUNKS), y)
+    gc.collect()
+    assert_nothing_left(client)
+    with computing.in_one_span(client):
+        pass
+    wait_until(
+        lambda: client.run_on_scheduler(own_span) == (1, 1, True),
+        lambda: f"groups, graphs, times: {client.run_on_scheduler(own_span)}",
+    )
+
+
+def test_a_scheduler_that_cannot_forget_is_asked_once(client, monkeypatch):
+    """One without this package logs an error each time."""
+    asked, real = [], Client._run_on_scheduler
+
+    def cannot(*args, **kwargs):
+        raise ImportError
+
+    def noting(self, function, *args):
+        asked.append(function)
+        return real(self, function, *args)
+
+    monkeypatch.setattr(computing, "FORGET_AFTER", 1)
+    monkeypatch.setattr(watch, "_cannot_forget", weakref.WeakSet())
+    monkeypatch.setattr(watch, "forget_past", cannot)
+    monkeypatch.setattr(Client, "_run_on_scheduler", noting)
+    for _ in range(3):
+        with computing.in_one_span(client):
+            pass
+        wait_until(lambda: client in watch._cannot_forget, lambda: "it was not asked")
+    assert asked == [cannot]
 
 
 def test_a_fit_that_fails_leaves_nothing_on_the_cluster(client, sparse_data, as_dask):

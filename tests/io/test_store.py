@@ -1,5 +1,7 @@
 """Files behind URLs: whole or not at all, on this machine and in a store in memory."""
 
+import collections
+import itertools
 import os
 import resource
 import socket
@@ -245,3 +247,44 @@ def test_the_record_of_a_run_lives_behind_a_url(home):
     assert facts["exit"] == {"code": 0, "reason": "done"}
     assert history == [{"step": 1, "objective": 0.5}]
     assert config == "a = 1\n"
+
+
+def test_a_fit_gets_through_where_every_third_write_fails(memory, monkeypatch, caplog):
+    """A fit ends with the error of the store; the next one goes on from the last whole state."""
+    monkeypatch.setattr("dask_s3vm._config.checkpoint_interval", lambda: 0.0)
+    calls, failed = itertools.count(1), collections.Counter()
+
+    def failing(name):
+        real = getattr(type(memory), name)
+
+        def call(self, *args, **kwargs):
+            if next(calls) % 3 == 0:
+                failed[name] += 1
+                raise OSError("Service Unavailable")
+            return real(self, *args, **kwargs)
+
+        return call
+
+    X, y = rows()
+    whole = TSVM(lam=0.1).fit(X, y)
+    with monkeypatch.context() as patch:
+        for name in ("pipe_file", "put_file", "rm_file"):
+            patch.setattr(type(memory), name, failing(name))
+        told, errors = [], []
+        model = TSVM(lam=0.1, checkpoint="memory://third/state", callbacks=told.append)
+        while not hasattr(model, "coef_"):
+            try:
+                model.fit(X, y)
+            except (OSError, ValueError) as error:
+                errors.append(str(error))
+                assert len(errors) < 100, failed
+    assert errors
+    assert all("Service Unavailable" in one for one in errors), errors
+    assert failed["put_file"] > 0
+    assert len(told) < (len(errors) + 1) * len(whole.history_)
+    np.testing.assert_array_equal(model.coef_, whole.coef_)
+    assert len(model.history_) == len(whole.history_)
+    there = store.exists("memory://third/state/fit.npz")
+    assert there == ("could not be removed" in caplog.text)
+    others = [one for one in memory.store if not one.endswith("/fit.npz")]
+    assert not any(memory.size(one) for one in others), "only probes, which are empty"
