@@ -84,6 +84,8 @@ def take_label(X: Any, name: str) -> tuple[Any, Any]:
     if name not in names:
         raise ValueError(f"y is {name!r}, but X has no such column; it has {_some(names)}")
     rest = [one for one in names if one != name]
+    if not rest:
+        raise ValueError(f"X has no column beside {name!r}, the labels; wanted at least one")
     if is_arrow_frame(X):
         table = _arrow(X)
         labels = table.column(name)

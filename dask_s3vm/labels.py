@@ -166,14 +166,20 @@ def _refuse_two_readings(tally: Tally) -> None:
     """Refuse y whose values may mark rows without a label, but are no mark of its type.
 
     Unlabeled rows are usually most of all. If most are the largest unsigned number, it is likely
-    what became of -1, and a word such as "NA" is what others write for nothing. 0 marks unlabeled
-    rows for SVMlin, -1 for scikit-learn and here: so where y is -1, 0 and +1, and 0 is more
-    frequent than -1.
+    what became of -1, and a word such as "NA" is what others write for nothing. Blanks are nothing,
+    however few. 0 marks unlabeled rows for SVMlin, -1 for scikit-learn and here: so where y is -1,
+    0 and +1, and 0 is more frequent than -1.
     """
     values, counts = tally
     if not len(values):
         return
     most, kind = values[counts.argmax()].item(), values.dtype.kind
+    blank = [word for word in values.tolist() if word and not word.strip()] if kind in "US" else []
+    if blank:
+        raise ValueError(
+            f"y has the label {blank[0]!r}, blanks alone: if it marks rows without a label, pass "
+            f"unlabeled={blank[0]!r}, or make it empty; if it is a class, pass unlabeled=None"
+        )
     if (kind in "US" and str(most).casefold() in _MISSING) or (
         kind == "u" and most == np.iinfo(values.dtype).max
     ):

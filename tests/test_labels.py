@@ -282,6 +282,17 @@ def test_a_class_of_the_largest_unsigned_number_stays_one():
     assert L2SVM(unlabeled=None).fit(X, y).classes_.tolist() == [0, 255]
 
 
+@pytest.mark.parametrize("blank", [" ", "\t "])
+@pytest.mark.parametrize("n_blank", [1, 40])
+def test_blanks_are_no_class(blank, n_blank):
+    blanks = np.arange(len(TRUE)) >= len(TRUE) - n_blank
+    y = np.where(blanks, blank, WORDS[TRUE])
+    with pytest.raises(ValueError, match=f"y has the label {re.escape(repr(blank))}, blanks alone"):
+        TSVM().fit(X, y)
+    assert TSVM(positive_ratio=0.5, unlabeled=blank).fit(X, y).classes_.tolist() == ["no", "yes"]
+    assert len(L2SVM(unlabeled=None).fit(X, y).classes_) == 3
+
+
 def test_errors_of_large_labels_are_short():
     with pytest.raises(ValueError, match=r"as large as 1\.0000000000000001e\+300, of which"):
         as_labels(np.array([1e300, 0.0, np.nan]))

@@ -275,8 +275,13 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         Sets: positive_ratio_, positive_ratio_interval_, transduction_.
         """
         self._keep_ratios(rows)
-        labels = None if found is None else self.classes_[found]
+        labels = None if found is None or self._is_replaced else self.classes_[found]
         self.transduction_ = self._complete(X, y, rows.block_rows, labels)
+
+    @property
+    def _is_replaced(self) -> bool:
+        """Whether the model is the supervised SVM alone, whose labels a method has not found."""
+        return bool(np.all(getattr(self, "supervised_part_", 0.0) == 1.0))
 
     def _keep_ratios(self, rows: FitRows) -> None:
         self.positive_ratio_ = one_or_all([one.value for one in rows.ratios])

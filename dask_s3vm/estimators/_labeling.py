@@ -42,9 +42,11 @@ class LabelingS3VM(LabelingParameters, GuardedS3VM):
 
     transduction_: Any = fitted(
         "array of shape (n,)",
-        "Labels of the training rows: those given, and those found. A dask array if X is one. With "
-        "more than two classes, a row goes to the class that claims it; if several or none do, to "
-        "the one for which it lies farthest on the positive side of the threshold.",
+        "Labels of the training rows: those given, and those found; `predict`, by a model that is "
+        "partly the supervised SVM, may say otherwise. Predictions where `supervised_part_` is 1. "
+        "A dask array if X is one. With more than two classes, a row goes to the class that claims "
+        "it; if several or none do, to the one for which it lies farthest on the positive side of "
+        "the threshold.",
     )
     objective_: float | np.ndarray = fitted(
         "float or ndarray of shape (n_classes,)",

@@ -235,8 +235,9 @@ class S2RLSC(S2RLSCParameters, ShardedSearch, LeastSquaresModel, GuardedS3VM):
 
     transduction_: Any = fitted(
         "array of shape (n,)",
-        "Labels of the training rows: those given, and those found by the search (for more than "
-        "two classes: predicted by the model). A dask array if X is one.",
+        "Labels of the training rows: those given, and those found by the search; `predict`, by a "
+        "model that is partly the supervised SVM, may say otherwise. Predictions for more than two "
+        "classes, and where `supervised_part_` is 1. A dask array if X is one.",
     )
     lam_: float = fitted("float", "The lam that was used.")
 

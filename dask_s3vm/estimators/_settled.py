@@ -333,11 +333,6 @@ class SettledModel:
         Sets: decision_ and its reason, where nothing but the supervised SVM is left.
         """
         found = []
-        if part == 1.0 and all(one.supervised is not None for one in weighed):
-            self.decision_ = SUPERVISED
-            if self._part_of_folds is None:
-                who = "the rows ask for that" if self._part_supervised is None else "as given"
-                self.decision_reason_ = f"The model is the supervised SVM alone: {who}."
         for task, one in zip(tasks, weighed, strict=True):
             solution = one.solution
             if one.supervised is not None:
@@ -346,6 +341,11 @@ class SettledModel:
                 if not task.competes:
                     solution = self._balanced(rows, replace(task, modest=one.modest), solution)
             found.append(solution)
+        if all(one.supervised_part == 1.0 for one in found):
+            self.decision_ = SUPERVISED
+            if self._part_of_folds is None:
+                who = "the rows ask for that" if self._part_supervised is None else "as given"
+                self.decision_reason_ = f"The model is the supervised SVM alone: {who}."
         return found
 
     def _balanced(

@@ -124,17 +124,18 @@ class Facts:
     n_words: int = 0
 
     def check_words(self, name: str) -> None:
-        """Refuse categories that are mostly numbers or dates; warn of ids and dates as words."""
+        """Refuse categories that are mostly numbers or dates; warn of ids and of these as words."""
         words = self.words or ()
         _refuse_mixed(name, words)
-        if len(words) >= _ENOUGH_WORDS and all(map(_is_written_date, words)):
-            warn(
-                f"column {name!r} holds dates as words, such as {min(words)!r}, each a category: "
-                "make dates of them, as pandas.to_datetime does, or name it in categorical= if it "
-                "is meant",
-                UserWarning,
-            )
-            return
+        for is_one, kind, how in _AS_WORDS:
+            if len(words) >= _ENOUGH_WORDS and all(map(is_one, words)):
+                warn(
+                    f"column {name!r} holds {kind} as words, such as {min(words)!r}, each a "
+                    f"category: make {kind} of them, as pandas.{how} does, or name it in "
+                    "categorical= if it is meant",
+                    UserWarning,
+                )
+                return
         if self.n_words >= MANY_WORDS and len(words) > self.n_words / 2:
             warn(
                 f"column {name!r} has {len(words)} categories in {self.n_words} rows, such as "
@@ -377,9 +378,22 @@ def _is_written_date(word: str) -> bool:
     return not is_number(word) and _is_date(word)
 
 
+def _is_written_number(word: str) -> bool:
+    """Whether a word is a number, and not a code such as 01234."""
+    digits = word.lstrip("+-")
+    return is_number(word) and not (digits[:1] == "0" and digits[1:2].isdigit())
+
+
 def _is_date(word: str) -> bool:
     try:
         datetime.fromisoformat(word)
     except ValueError:
         return False
     return True
+
+
+#: What words may be instead, and what of pandas makes it of them.
+_AS_WORDS: tuple[tuple[Callable[[str], bool], str, str], ...] = (
+    (_is_written_number, "numbers", "to_numeric"),
+    (_is_written_date, "dates", "to_datetime"),
+)

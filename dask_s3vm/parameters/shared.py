@@ -168,7 +168,8 @@ class ClassWeightParameters:
 
     class_weight: dict[Any, float] | str | None = parameter(
         'dict, "balanced" or None',
-        "Weights of the classes, on labeled rows. None: all 1.",
+        "Weights of the classes, on labeled rows. They multiply the mean loss: 2 for all classes "
+        "counts, while a `sample_weight` of 2 for all rows does not. None: all 1.",
         [dict, str, None],
         default=None,
     )

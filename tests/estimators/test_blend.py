@@ -208,6 +208,16 @@ def test_what_is_the_supervised_svm_says_so(name, safe):
     assert safe or model.decision_reason_.endswith("supervised SVM alone: as given.")
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("name", KINDS)
+def test_rows_are_labeled_by_the_supervised_svm_where_the_model_is_that(name, n_classes):
+    X, _, few = few_labels(n_classes)
+    model = KINDS[name](supervised_part=1.0).fit(X, few)
+    assert model.decision_ == "supervised"
+    if not name.startswith("star"):  # labels that it assigns are final
+        assert np.array_equal(model.transduction_, np.where(few < 0, model.predict(X), few))
+
+
 def test_few_labels_bound_what_changes(monkeypatch):
     monkeypatch.setattr(_settled, "FREE_CHANGE", 0.0)
     monkeypatch.setattr(_settled, "part_of_folds", lambda *_: None)

@@ -142,6 +142,12 @@ def test_a_name_needs_a_frame():
         L2SVM().fit(X, "y")
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_labels_alone_are_no_rows(make):
+    with pytest.raises(ValueError, match="X has no column beside 'y', the labels"):
+        L2SVM().fit(make({"y": ["no", "yes", ""]}), "y")
+
+
 def test_arrays_have_no_names():
     model = L2SVM().fit(FRAMES["dask"], Y)
     assert model.fit(da.from_array(X, chunks=(20, 4)), Y) is model

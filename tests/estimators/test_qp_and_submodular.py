@@ -205,7 +205,8 @@ def test_labels_of_one_class_mostly_do_not_pull_it_apart(kind, seed, part):
 def test_centered_rows_may_be_moved(kind):
     X, _, few = one_sided(0)
     moved = X + np.array([3.0, -7.0])
-    here, there = (kind(positive_ratio=0.8).fit(rows, few) for rows in (X, moved))
+    params = {"positive_ratio": 0.8, "supervised_part": 0.0}
+    here, there = (kind(**params).fit(rows, few) for rows in (X, moved))
     assert np.array_equal(here.transduction_, there.transduction_)
     assert here.objective_ == pytest.approx(there.objective_, rel=1e-9)
 
@@ -216,8 +217,9 @@ def test_centered_rows_may_be_moved(kind):
 @pytest.mark.usefixtures("tiny_shards")
 def test_greedi_picks_as_many_and_nearly_as_well():
     X, _, y = clusters(n=2000, n_labeled=20, d=5)
-    exact = SubmodularS3VM(positive_ratio=0.2, sharded=False).fit(X, y)
-    greedi = SubmodularS3VM(positive_ratio=0.2, sharded=True).fit(X, y)
+    params = {"positive_ratio": 0.2, "supervised_part": 0.0}
+    exact = SubmodularS3VM(sharded=False, **params).fit(X, y)
+    greedi = SubmodularS3VM(sharded=True, **params).fit(X, y)
     assert (exact.sharded_, greedi.sharded_) == (False, True)
     assert greedi.history_[0]["distinct_rows"] < 0.6 * exact.history_[0]["distinct_rows"]
     assert greedi.transduction_[y < 0].sum() == exact.transduction_[y < 0].sum() == 396

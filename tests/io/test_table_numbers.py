@@ -176,6 +176,20 @@ def test_dates_of_a_frame_that_are_words_are_warned_of():
     assert TableEncoder().fit({"day": pd.to_datetime(pd.Series(days))}).kinds_ == ["date"]
 
 
+@pytest.mark.parametrize("form", ["{}", "{}.5", "-{}"])
+def test_numbers_of_a_frame_that_are_words_are_warned_of(form):
+    sizes = [form.format(1 + number % 20) for number in range(60)]
+    with pytest.warns(UserWarning, match=r"column 'size' holds numbers as words, such as "):
+        TableEncoder().fit({"size": sizes})
+    assert TableEncoder(categorical=["size"]).fit({"size": sizes}).n_features_out_ == 20
+    assert TableEncoder().fit({"size": pd.to_numeric(pd.Series(sizes))}).kinds_ == ["number"]
+
+
+def test_codes_of_a_frame_are_categories():
+    for codes in ([f"{100 * number:05d}" for number in range(60)], ["1", "2", "3"] * 20):
+        assert TableEncoder().fit({"zip": codes}).kinds_ == ["category"]
+
+
 def test_a_few_words_with_marks_are_categories(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("discount,kind\n" + "5%,a\n10%,b\nnone,a\n" * 30)
