@@ -296,12 +296,14 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
     ) -> Iterator[FitRows]:
         """Check parameters and data, and have the rows in an engine for a while.
 
-        `lams` are the other lams of a path of models; they identify its checkpoint.
+        `lams` are the other lams of a path of models; they identify its checkpoint. Who has placed
+        rows has checked the parameters.
 
         Sets: n_features_in_, feature_names_in_, classes_, n_rounds_, kernel_map_.
         """
-        self._validate_params()
-        self._check_kernel()
+        if not isinstance(X, PlacedRows):
+            self._validate_params()
+            self._check_kernel()
         check_resumable(self)
         extra: dict[str, Any] = {"lams": list(lams)}
         if isinstance(X, PlacedRows):

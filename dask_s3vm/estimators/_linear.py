@@ -1,5 +1,6 @@
 """Linear models as scikit-learn knows them."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import dask.array as da
@@ -224,19 +225,23 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
         if isinstance(y, str):
             X, y = take_label(X, y)
         labels = plain_labels(y)
-        known = ~is_unlabeled(labels, getattr(self, "unlabeled", AUTO), self.classes_)
-        if not known.any():
-            raise ValueError("y has no labeled row to score on: every entry marks unlabeled rows")
+        known = self._known(labels)
         found = plain_labels(self.predict(X))
         if len(found) != len(labels):
             raise ValueError(
                 f"y does not fit X: X has {len(found)} rows, y has {len(labels)} entries"
             )
-        right = of_kind(found, labels.dtype.kind) == of_kind(labels, found.dtype.kind)
         weights = plain_weights(sample_weight, len(labels))[known]
         if not weights.any():
             raise ValueError("sample_weight is zero on every labeled row; wanted some weight")
-        return float(np.average(right[known], weights=weights))
+        return _share_right(found, labels, known, weights)
+
+    def _known(self, labels: np.ndarray) -> np.ndarray:
+        """Which rows have a label to score on."""
+        known = ~is_unlabeled(labels, getattr(self, "unlabeled", AUTO), self.classes_)
+        if not known.any():
+            raise ValueError("y has no labeled row to score on: every entry marks unlabeled rows")
+        return known
 
     def _classes(self, X: Any) -> Any:
         """Predict rows that `fit` has checked; a dask X is checked again, block by block."""
@@ -266,6 +271,23 @@ class LinearClassifier(ClassifierMixin, LinearClasses, LinearModel):
         return da.map_blocks(
             _labels_or, y, predicted, classes=self.classes_, dtype=self.classes_.dtype
         )
+
+
+def scores_of(models: Sequence[LinearClassifier], X: Any, y: np.ndarray) -> list[float]:
+    """Return the `score` of models that were fitted alike; X and y, in memory, are checked once."""
+    guide, labels = models[0], plain_labels(y)
+    rows, known = guide._rows_to_predict(X), guide._known(labels)
+    weights = np.ones(np.count_nonzero(known))
+    found = (classes_of(model._outputs(rows), model.classes_) for model in models)
+    return [_share_right(one, labels, known, weights) for one in found]
+
+
+def _share_right(
+    found: np.ndarray, labels: np.ndarray, known: np.ndarray, weights: np.ndarray
+) -> float:
+    """Share of the known labels that was found, by weight."""
+    right = of_kind(found, labels.dtype.kind) == of_kind(labels, found.dtype.kind)
+    return float(np.average(right[known], weights=weights))
 
 
 def like_rows(found: np.ndarray, X: Any, block_rows: tuple[int, ...]) -> Any:

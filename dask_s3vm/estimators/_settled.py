@@ -44,6 +44,7 @@ from dask_s3vm.methods.safe import (
 from dask_s3vm.methods.unseen import Mistakes, unseen_mistakes
 from dask_s3vm.parameters.facts import MethodFacts
 from dask_s3vm.parameters.shared import DEFAULT_LAM
+from dask_s3vm.problems.fold_scores import gather_labeled
 from dask_s3vm.problems.folds import LEAST_TESTED
 
 #: Largest relative gap, and most Newton steps, of the supervised SVM in a model.
@@ -225,7 +226,11 @@ class SettledModel:
         if task.competes or not can_gather(rows.engine, rows.totals):
             return w, None
         kind, key = self._supervised_kind(task)
-        ask = partial(unseen_mistakes, rows.engine, task, **kind)
+
+        def ask() -> Mistakes:
+            labeled = rows.once("labeled rows", partial(gather_labeled, rows.engine))
+            return unseen_mistakes(rows.engine, task, **kind, labeled=labeled)
+
         asked = partial(rows.once, ("unseen", *key), ask)
         return w, cache(partial(rows.record.once, f"unseen, model {place}", Mistakes, asked))
 

@@ -96,14 +96,16 @@ def search_from(
     high: int,
     seed: np.uint64,
     grain: float,
-) -> tuple[np.ndarray, np.ndarray, float, int, int]:
+) -> tuple[np.ndarray, np.ndarray, float, int, int, bool]:
     """One restart of the (1+1)-EA from the labels `given`.
 
     Few improving flips are left near a good solution: a population would find the same ones.
-    Other parameters and return value: see `search`.
+    Other parameters and return value: see `search`; and whether random numbers were drawn. If not,
+    every seed finds the same.
     """
     state = np.empty(1, dtype=np.uint64)
-    state[0] = scramble(seed)
+    first = scramble(seed)
+    state[0] = first
     labels = given.copy()
     count = fit_window(labels, np.count_nonzero(labels > 0), low, high, state)
     z = fixed.copy()
@@ -112,9 +114,10 @@ def search_from(
     _, looked, carried = flip_in_turn(
         G, lengths, labels, z, fixed, count, low, high, state, grain, UNLIMITED
     )
-    exact = fixed.copy()
-    add_factor_rows(G, labels, exact)
-    return labels, exact, start, looked, carried
+    if carried > 0:
+        z[:] = fixed
+        add_factor_rows(G, labels, z)
+    return labels, z, start, looked, carried, state[0] != first
 
 
 @kernel

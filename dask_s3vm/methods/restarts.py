@@ -15,7 +15,7 @@ from dask_s3vm.engine.computing import run_pool
 from dask_s3vm.engine.protocol import Engine
 from dask_s3vm.methods.run import HistoryRow, Method
 from dask_s3vm.problems import least_squares
-from dask_s3vm.problems.label_search import Factor, Found, Task, restart
+from dask_s3vm.problems.label_search import Factor, Found, Task, restarts
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class RestartSearch(Method[Any, Searched]):
 
 
 class PoolSearch(RestartSearch):
-    """Restarts as tasks of a pool, which all have the factor G.
+    """Restarts as tasks of a pool, which all have the factor G; those with equal starts are one.
 
     Parameters
     ----------
@@ -171,8 +171,8 @@ class PoolSearch(RestartSearch):
         self._seeds = restart_seeds(settings, problem)
         self._starts = starts
         self._seeded = seeded
-        self._missing: list[int] = []
-        self._results: Generator[tuple[int, Found], None, None] | None = None
+        self._groups: list[list[int]] = []
+        self._results: Generator[tuple[int, list[Found]], None, None] | None = None
 
     def start(self) -> PoolRace:
         """Send out all restarts."""
@@ -180,24 +180,31 @@ class PoolSearch(RestartSearch):
 
     def restore(self, state: PoolRace) -> PoolRace:
         """Send out the restarts that are missing."""
-        seeds, population = self._seeds, self._settings.population
-        self._missing = [number for number in range(len(seeds)) if not state.has(number)]
+        seeds, population, starts = self._seeds, self._settings.population, self._starts
+        groups: dict[Any, list[int]] = {}
+        for number in range(len(seeds)):
+            if not state.has(number):
+                start = starts.get(number)
+                key = number if start is None else start.tobytes()
+                groups.setdefault(key, []).append(number)
+        self._groups = list(groups.values())
         jobs = [
-            (self._task, population, seeds[number], self._starts.get(number))
-            for number in self._missing
+            (self._task, population, [seeds[number] for number in group], starts.get(group[0]))
+            for group in self._groups
         ]
-        self._results = run_pool(restart, self._factor, jobs)
+        self._results = run_pool(restarts, self._factor, jobs)
         return state
 
     def advance(self, state: PoolRace) -> PoolRace:
-        """Take the next result."""
+        """Take the next results."""
         assert self._results is not None, "restarts were sent out"
-        place, found = next(self._results)
-        number = self._missing[place]
-        self._report(number, found)
-        if self._seeded:
-            state = replace(state, labels={**state.labels, number: found.bits})
-        return state.with_result(number, found)
+        place, every = next(self._results)
+        for number, found in zip(self._groups[place], every, strict=True):
+            self._report(number, found)
+            if self._seeded:
+                state = replace(state, labels={**state.labels, number: found.bits})
+            state = state.with_result(number, found)
+        return state
 
     def finish(self, state: PoolRace) -> Searched:
         """Return the winner's labels."""

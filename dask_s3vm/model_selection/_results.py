@@ -1,6 +1,6 @@
 """Scores of a search: scorers, the table `cv_results_`, and the choice of a candidate."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.metrics import check_scoring, get_scorer
+
+from dask_s3vm.estimators._linear import LinearClassifier, scores_of
 
 #: Mean scores are equal if they agree to this many decimals: the order of a sum does not matter.
 DIGITS = 12
@@ -40,10 +42,13 @@ class Scoring:
         Name -> function of (model, X, y).
     train : bool
         Whether the training rows are scored too.
+    own : bool
+        Whether the only scorer is the method `score` of the estimators.
     """
 
     scorers: dict[str, Any]
     train: bool = False
+    own: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -65,6 +70,13 @@ class Scoring:
             found[name] = float(value)
         return found
 
+    def of_path(self, models: Sequence[Any], X: Any, y: np.ndarray) -> list[dict[str, float]]:
+        """Score fitted models that differ in lam alone."""
+        alike = self.own and all(_scores_by_accuracy(model) for model in models)
+        if not alike or hasattr(X, "dask"):
+            return [self(model, X, y) for model in models]
+        return [{"score": value} for value in scores_of(models, X, y)]
+
 
 def scoring_of(estimator: Any, scoring: Any, train: bool) -> Scoring:
     """Make the scorers of `scoring`: None, a name, a callable, several names, or a dict."""
@@ -75,7 +87,13 @@ def scoring_of(estimator: Any, scoring: Any, train: bool) -> Scoring:
         return Scoring({name: get_scorer(name) for name in names}, train)
     if isinstance(scoring, dict):
         return Scoring({name: _scorer(one) for name, one in scoring.items()}, train)
-    return Scoring({"score": check_scoring(estimator, scoring)}, train)
+    return Scoring({"score": check_scoring(estimator, scoring)}, train, scoring is None)
+
+
+def _scores_by_accuracy(model: Any) -> bool:
+    """Whether neither `score` nor `predict` is a method of its own."""
+    kind, plain = type(model), LinearClassifier
+    return isinstance(model, plain) and (kind.score, kind.predict) == (plain.score, plain.predict)
 
 
 def _scorer(given: Any) -> Any:

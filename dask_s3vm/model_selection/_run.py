@@ -364,16 +364,16 @@ def _fit_and_score(
         train = nothing if shared.scoring.train else {}
         return [Score(one, number, nothing, train, each, 0.0, what) for one in candidates]
     each = (time.perf_counter() - began) / len(models)
-    found = []
-    for candidate, model in zip(candidates, models, strict=True):
-        began = time.perf_counter()
-        test = shared.scoring(model, *shared.on_test_rows(fold))
-        seconds = time.perf_counter() - began
-        train = {}
-        if shared.scoring.train:
-            train = shared.scoring(model, *shared.on_train_rows(fold))
-        found.append(Score(candidate, number, test, train, each, seconds))
-    return found
+    began = time.perf_counter()
+    test = shared.scoring.of_path(models, *shared.on_test_rows(fold))
+    seconds = (time.perf_counter() - began) / len(models)
+    train: list[dict[str, float]] = [{} for _ in models]
+    if shared.scoring.train:
+        train = shared.scoring.of_path(models, *shared.on_train_rows(fold))
+    return [
+        Score(candidate, number, *scores, each, seconds)
+        for candidate, *scores in zip(candidates, test, train, strict=True)
+    ]
 
 
 def _held_out(rows: PlacedRows, shared: Shared, number: int, fold: Fold) -> PlacedRows:

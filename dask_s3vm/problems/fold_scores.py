@@ -18,7 +18,7 @@ The labeled rows come together at the client: they are few where this is of use.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +65,13 @@ class LabeledRows:
     rows: Any
     codes: np.ndarray
     weights: np.ndarray
+
+    @cached_property
+    def products(self) -> np.ndarray:
+        """Inner products of the rows, (l, l)."""
+        with one_blas_thread():
+            found = self.rows @ self.rows.T
+        return found.toarray() if sp.issparse(found) else found
 
 
 def gather_labeled(engine: Engine) -> LabeledRows:

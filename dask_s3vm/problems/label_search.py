@@ -10,6 +10,7 @@ stays in the shards, which propose changes of their own labels between synchroni
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -88,7 +89,10 @@ class Task(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Result of a restart: labels as bits, z, F, F at the start, and the work done."""
+    """Result of a restart: labels as bits, z, F, F at the start, and the work done.
+
+    drew : whether it depends on the seed.
+    """
 
     bits: np.ndarray
     z: np.ndarray
@@ -97,6 +101,27 @@ class Found(NamedTuple):
     flips: int
     changes: int
     seconds: float
+    drew: bool = True
+
+
+def restarts(
+    factor: Factor,
+    task: Task,
+    population: tuple[int, int],
+    seeds: Sequence[int],
+    start: np.ndarray | None = None,
+) -> list[Found]:
+    """Make a `restart` with each of several seeds.
+
+    Most searches from given labels draw no random numbers. Then the first one is what all find.
+    """
+    found = [restart(factor, task, population, seeds[0], start)]
+    for seed in seeds[1:]:
+        if found[0].drew:
+            found.append(restart(factor, task, population, seed, start))
+        else:
+            found.append(found[0]._replace(seconds=0.0))
+    return found
 
 
 def restart(
@@ -113,12 +138,13 @@ def restart(
     began = time.perf_counter()
     share, low, high = task.window
     problem, end = (factor.G, factor.lengths, task.fixed), (np.uint64(seed), task.grain)
+    drew = True
     if start is None:
         found = search(*problem, share, low, high, *population, *end)
     else:
         bits = np.unpackbits(start, count=len(factor.lengths))
         given = np.where(bits, 1, -1).astype(np.int8)
-        found = search_from(*problem, given, low, high, *end)
+        *found, drew = search_from(*problem, given, low, high, *end)
     labels, z, first, flips, changes = found
     return Found(
         np.packbits(labels > 0),
@@ -128,6 +154,7 @@ def restart(
         flips,
         changes,
         time.perf_counter() - began,
+        drew,
     )
 
 
