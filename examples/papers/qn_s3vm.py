@@ -22,7 +22,7 @@ from common import command, excuse, kept_in, over_splits, timed
 from datasets import NotAtHand, load
 from figures import Figure, scatter
 from splits import draws_of, given, three_way, training
-from tables import WHOLE, Table
+from tables import Table
 
 from dask_s3vm import CCCPS3VM, DAS3VM, L2SVM, QNS3VM, TSVM
 from dask_s3vm.datasets import make_g4c, make_moons
@@ -97,7 +97,7 @@ def table_2(args):
     """Test errors over random splits."""
     table = Table("000_table_2", "Table 2: test error in %", args.out, extra=EXTRA)
     splits = args.splits or (1 if args.quick else 10)
-    table.expected = splits
+    table.expected, table.whole = splits, args.whole_grid
     table.say("seconds are CPU seconds; a cell with another number of splits says it in brackets")
     table.say(f"{splits} splits (paper: 10); class ratio from the labeled rows; linear kernel")
     if args.quick:
@@ -140,10 +140,11 @@ def fill(table, key, name, sizes, splits, args):
     kept = kept_in(args, "000", *key)
     runs = over_splits(one_split, seeds, args.jobs, X, y, sizes, grids(args, large),
                        5 if args.whole_grid else 3, name in BALANCED, kept=kept)  # fmt: skip
-    found = {method: [one[method][0] for one in runs] for method in runs[0]}
-    seconds = {method: np.mean([one[method][1] for one in runs]) for method in runs[0]}
-    notes = dict.fromkeys(found, WHOLE) if args.whole_grid else None
-    table.add(key, found, seconds, notes, kept=kept)
+    found, seconds = (
+        {method: [one[method][place] for one in runs if method in one] for method in table.methods}
+        for place in (0, 1)
+    )
+    table.add(key, found, seconds, kept=kept)
 
 
 def stand_ins(args):

@@ -23,7 +23,7 @@ from datasets import NotAtHand, load
 from figures import Figure, scatter
 from flip_cost import against_naive
 from splits import draws_of, given, three_way, training
-from tables import WHOLE, Table
+from tables import Table
 
 from dask_s3vm import CCCPS3VM, RLSC, S2RLSC, rlsc_path, s2rlsc_path
 from dask_s3vm.datasets import make_g2c, make_g4c, make_moons
@@ -92,7 +92,7 @@ def classification(args, number, is_realistic):
     table = Table(f"001_table_{number}", f"Table {number}, {word}: test error in %", args.out,
                   extra=extra)  # fmt: skip
     splits, plan = args.splits or (1 if args.quick else 10), Plan(args)
-    table.expected = splits
+    table.expected, table.whole = splits, args.whole_grid
     table.say(f"{splits} splits (paper: 10); linear kernel; "
               + ("ratio of the labeled rows, tolerance 0.2" if is_realistic
                  else "true ratio, tolerance 0.1; parameters by the test error"))  # fmt: skip
@@ -120,9 +120,8 @@ def classification(args, number, is_realistic):
             runs = over_splits(one_split, seeds, args.jobs, X, y, sizes, is_realistic, plan,
                                name in NAMES, method, kept=kept)  # fmt: skip
             found[method] = [one[0] for one in runs]
-            seconds[method] = float(np.mean([one[1] for one in runs])) if runs else np.nan
-        notes = dict.fromkeys(found, WHOLE) if args.whole_grid else None
-        table.add(key, found, seconds, notes, kept=kept)
+            seconds[method] = [one[1] for one in runs]
+        table.add(key, found, seconds, kept=kept)
     table.finish()
 
 

@@ -231,7 +231,7 @@ def tables(args):
             several = over_splits(one_draw, seeds, args.jobs, X, y, shared, method, kept=kept)
             if several:
                 runs[method] = np.array(several)
-        seconds = {m: float(found[:, 3].mean()) for m, found in runs.items()}
+        seconds = {m: found[:, 3].tolist() for m, found in runs.items()}
         for place, table in enumerate(made):
             table.add((name,), {m: found[:, place].tolist() for m, found in runs.items()}, seconds,
                       absent, kept=kept)  # fmt: skip
@@ -239,7 +239,8 @@ def tables(args):
         means = [[cells[m].mean for m in methods] for cells in table.rows.values()
                  if all(cells[m].count for m in methods)]  # fmt: skip
         if not means:
-            table.skip([("Average",), ("Avg. Rank",)], "no set is at hand")
+            for row in ("Average", "Avg. Rank"):
+                table.miss((row,), "no set is at hand")
             continue
         table.expected = None
         values = np.array(means)
