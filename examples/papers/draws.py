@@ -24,7 +24,7 @@ import qn_s3vm
 import s2rlsc
 from baselines import rival
 from choosing import error, realistic
-from common import command, excuse, kept_in, over_splits
+from common import command, excuse, kept_in, over_splits, splits_of
 from datasets import load
 from splits import three_way, training
 from tables import Table
@@ -71,7 +71,7 @@ def table(args):
                "QN": "QN-S3VM", "QN, true ratio": "QN-S3VM"}  # fmt: skip
     found = Table("000_draws", "Table 2, what the draw does: test error in %", args.out,
                   columns=("000_table_2", columns), extra=METHODS)  # fmt: skip
-    splits = args.splits or (1 if args.quick else 10)
+    splits = splits_of(args)
     count = 1 if args.quick else 5
     found.say(
         f"{splits} draws of each kind; G2C and G4C: {count} generations, means of {splits} draws "
