@@ -149,8 +149,8 @@ def stand_ins(args):
     table = Table("000_table_2_stand_ins", "Table 2, stand-ins: test error in %", args.out,
                   extra=("LIBSVM", *OURS, *EXTRA))  # fmt: skip
     splits = min(splits_of(args, 5), 5)
-    table.say(f"20 newsgroups: 1 split, no search: lam 1/1000, lam' 1, C 1; RCV1's 2,316: {splits}")
-    table.say("splits, 3 folds, as Table 2; half of the rows is for testing; ratio of the labels")
+    table.say(f"20 newsgroups: 1 split, no search: lam 1/1000, lam' 1, C 1; RCV1's 2,316: {splits} "
+              "splits, as Table 2; half of the rows is for testing; ratio of the labels")  # fmt: skip
     table.say("comp-rest is for real-sim, rec-sci for aut-avn")
     for name, numbers_of_labels in STAND_INS.items():
         for n_labels in numbers_of_labels:
