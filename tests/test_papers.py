@@ -159,7 +159,7 @@ def test_rows_of_other_sets_stay_as_they_are(tmp_path):
 
     first, second, *_ = table().paper
     before = table()
-    before.add(first, {"RLSC": [9.0, 12.0, 10.5]}, {"RLSC": 0.25})
+    before.add(first, {"RLSC": [9.0, 12.0, 10.5]}, {"RLSC": [0.25]})
     before.add(second, {"RLSC": [1.0, 2.0]})
     again = table()
     again.miss(first, tables.LEFT_OUT)
@@ -179,6 +179,50 @@ def test_rows_of_other_sets_stay_as_they_are(tmp_path):
     sets = tables.Table("001_table_2", "Table 2", tmp_path)
     sets.miss((first[0],), tables.LEFT_OUT)  # all rows of the set
     assert len(sets.rows) == 2
+
+
+def test_a_run_that_is_stopped_loses_no_row_of_an_earlier_one(tmp_path):
+    tables = script("tables")
+
+    def table():
+        return tables.Table("001_table_2", "Table 2", tmp_path)
+
+    first, second, *_ = table().paper
+    before = table()
+    before.add(first, {"RLSC": [11.4, 11.6]}, {"RLSC": [0.25, 0.75]})
+    before.add(second, {"RLSC": [1.0, 2.0]})
+    stopped = table()
+    stopped.whole = True
+    stopped.add(first, {"RLSC": [5.0]})
+    new, left = (
+        {line["method"]: line for line in lines(tmp_path / "001_table_2.csv")[k : k + 4]}["RLSC"]
+        for k in (0, 4)
+    )
+    assert (new["ours_mean"], new["splits"], new["note"]) == ("5.0000", "1", tables.WHOLE)
+    assert (left["row"], left["ours_mean"], left["splits"]) == (tables.label(second), "1.5000", "2")
+    assert (left["paper_mean"], left["agree"], left["note"]) == ("4.9", "no, better", "")
+    page = (tmp_path / "001_table_2.md").read_text(encoding="utf-8")
+    assert f"| {tables.label(first)} † |" in page
+    assert f"| {tables.label(second)} |" in page
+    # a table that learns row by row what the paper prints
+    (tmp_path / "late.csv").write_bytes((tmp_path / "001_table_2.csv").read_bytes())
+    late = tables.Table("late", "Late", tmp_path, extra=("RLSC",))
+    late.add(("new",), {"RLSC": [1.0]})
+    assert "| 4.9 ± 1.9 / 1.5 ± 0.5 **no, better** |" in late.markdown()
+
+
+def test_rows_without_kept_splits_stay_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(PAPERS))
+    row = "G2C l=25 u=225 t=250,LIBSVM,13.2,2.8,14.0,1.0,2,yes,0.5,,abc1234"
+    out = tmp_path / "000_table_2.csv"
+    out.write_text(f"{','.join(script('tables').FIELDS)}\n{row}\n", encoding="utf-8")
+    words = ["--jobs", "0", "--sets", "G2C", "--whole-grid", "--out", str(tmp_path)]
+    qn = script("qn_s3vm")
+    qn.table_2(script("common").options("", qn.PARTS, words))
+    found = lines(out)[0]
+    assert [found[k] for k in ("ours_mean", "splits", "note", "code")] == [
+        "14.0000", "2", "", "abc1234",
+    ]  # fmt: skip
 
 
 def test_the_page_counts_cells_and_winners_and_gives_reasons(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import dask
 import joblib
-from datasets import missing
+from datasets import load, missing
 from tables import LEFT_OUT, code
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,6 +105,37 @@ def excuse(row, name, args, quick_sets):
     if why is None and args.sets and not any(word.lower() in row.lower() for word in args.sets):
         why = LEFT_OUT
     return why
+
+
+def rows_at_hand(table, args, full_name, quick_sets):
+    """Yield key, rows and labels of each row of the paper that can be run; the others are missed.
+
+    MNIST is its first 1,000 images of two digits, as in both papers that have it.
+    """
+    for key in table.paper:
+        name = full_name(key[0])
+        why = excuse(key[0], name, args, quick_sets)
+        if why:
+            table.miss(key, why)
+            continue
+        X, y = load(name, args.data)
+        few = slice(1000 if name.startswith("MNIST") else None)
+        yield key, X[few], y[few]
+
+
+def sets_at_hand(figure, names, args):
+    """Yield name, rows and labels of the sets that are at hand; the figure names the others."""
+    for name in names:
+        why = missing(name, args.data)
+        if why:
+            figure.say(why)
+        else:
+            yield name, *load(name, args.data)
+
+
+def splits_of(args, full=10, quick=1):
+    """Return the number of splits."""
+    return args.splits or (quick if args.quick else full)
 
 
 def over_splits(one, seeds, jobs, *rest, kept=None):

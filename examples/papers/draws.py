@@ -24,7 +24,7 @@ import qn_s3vm
 import s2rlsc
 from baselines import rival
 from choosing import error, realistic
-from common import command, excuse, kept_in, over_splits
+from common import command, excuse, kept_in, over_splits, splits_of
 from datasets import load
 from splits import three_way, training
 from tables import Table
@@ -71,7 +71,7 @@ def table(args):
                "QN": "QN-S3VM", "QN, true ratio": "QN-S3VM"}  # fmt: skip
     found = Table("000_draws", "Table 2, what the draw does: test error in %", args.out,
                   columns=("000_table_2", columns), extra=METHODS)  # fmt: skip
-    splits = args.splits or (1 if args.quick else 10)
+    splits = splits_of(args)
     count = 1 if args.quick else 5
     found.say(
         f"{splits} draws of each kind; G2C and G4C: {count} generations, means of {splits} draws "
@@ -117,7 +117,7 @@ def generation_errors(number, name, sizes, methods, draws, args):
             runs = {method: s2rlsc.one_split(seed, X, y, sizes, False, plan, True, method)
                     for method in methods}  # fmt: skip
         else:
-            runs = qn_s3vm.one_split(seed, X, y, sizes, own, 3, True)
+            runs = qn_s3vm.one_split(seed, X, y, sizes, own, qn_s3vm.folds(args), True)
         for method in methods:
             found.setdefault(method, []).append(runs[method][0])
     return {method: float(np.mean(errors)) for method, errors in found.items()}
@@ -134,7 +134,7 @@ def generations(args):
     """Rows of the generated sets of Tables 2, over several generations."""
     count, draws = (1, 1) if args.quick else (args.splits or 10, 3)
     for paper, (names, methods) in REPEATED.items():
-        own = argparse.Namespace(**vars(args) | {"whole_grid": paper == "001" and not args.quick})
+        own = argparse.Namespace(**vars(args) | {"whole_grid": not args.quick})
         columns = f"{paper}_table_2", {method: method for method in methods}
         found = Table(f"{paper}_generations", "Table 2 on other generations of the sets: test error"
                       " in %", args.out, columns=columns)  # fmt: skip
@@ -142,6 +142,10 @@ def generations(args):
                   "labels, grids and searches as in Table 2")  # fmt: skip
         found.paper = {key: row for key, row in found.paper.items() if key[0] in names}
         for name, *sizes in list(found.paper):
+            why = excuse(name, names[name], args, (name,))
+            if why:
+                found.miss((name, *sizes), why)
+                continue
             kept = kept_in(own, "generations", paper, name, *sizes)
             runs = over_splits(generation_errors, range(count), args.jobs, names[name], sizes,
                                methods, draws, own, kept=kept)  # fmt: skip

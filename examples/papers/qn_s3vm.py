@@ -18,11 +18,20 @@ import dask
 import numpy as np
 from baselines import rival
 from choosing import by_test, error, realistic
-from common import command, excuse, kept_in, over_splits, timed
-from datasets import NotAtHand, load
+from common import (
+    command,
+    excuse,
+    kept_in,
+    over_splits,
+    rows_at_hand,
+    sets_at_hand,
+    splits_of,
+    timed,
+)
+from datasets import load
 from figures import Figure, scatter
 from splits import draws_of, given, three_way, training
-from tables import WHOLE, Table
+from tables import Table
 
 from dask_s3vm import CCCPS3VM, DAS3VM, L2SVM, QNS3VM, TSVM
 from dask_s3vm.datasets import make_g4c, make_moons
@@ -68,6 +77,11 @@ def grids(args, large):
     }
 
 
+def folds(args):
+    """Return the number of folds of a search."""
+    return 5 if args.whole_grid else 3
+
+
 def one_split(seed, X, y, sizes, grids_of, n_folds, balanced):
     """{method: (test error in %, seconds)} of one random split."""
     labeled, unlabeled, test = three_way(y, sizes, seed, balanced)
@@ -79,7 +93,7 @@ def one_split(seed, X, y, sizes, grids_of, n_folds, balanced):
         model = (
             OURS[method](balance="paper", positive_ratio=ratio) if method in OURS else rival("SVM")
         )
-        if method == "DA":  # the same objective: what was chosen for TSVMlin
+        if method == "DA" and "TSVMlin" in chosen:  # they have one objective
             model.set_params(**chosen["TSVMlin"]).fit(rows, part)
         elif all(len(values) == 1 for values in grid.values()):
             chosen[method] = {name: values[0] for name, values in grid.items()}
@@ -96,8 +110,8 @@ def one_split(seed, X, y, sizes, grids_of, n_folds, balanced):
 def table_2(args):
     """Test errors over random splits."""
     table = Table("000_table_2", "Table 2: test error in %", args.out, extra=EXTRA)
-    splits = args.splits or (1 if args.quick else 10)
-    table.expected = splits
+    splits = splits_of(args)
+    table.expected, table.whole = splits, args.whole_grid
     table.say("seconds are CPU seconds; a cell with another number of splits says it in brackets")
     table.say(f"{splits} splits (paper: 10); class ratio from the labeled rows; linear kernel")
     if args.quick:
@@ -116,52 +130,63 @@ def table_2(args):
         )
     table.say("G2C, G4C: as many labels of either class; other sets: random draws")
     table.say("RLSC: lam by leave-one-out; self-training, label spreading: defaults")
-    for key in table.paper:
-        name, *sizes = key
-        why = excuse(name, full_name(name), args, QUICK_SETS)
-        if why:
-            table.miss(key, why)
-        else:
-            fill(table, key, full_name(name), sizes, splits, args)
+    for key, X, y in rows_at_hand(table, args, full_name, QUICK_SETS):
+        fill(table, key, X, y, splits, args)
     table.finish()
 
 
-def fill(table, key, name, sizes, splits, args):
-    """Run one row of Table 2."""
-    X, y = load(name, args.data)
-    large = name.startswith("20news")
-    if sizes is None:
-        half = len(y) // 2
-        sizes = (key[1], half - key[1], len(y) - half)
-        key = (key[0], *sizes)
-    if name.startswith("MNIST"):  # as in the paper
-        X, y = X[:1000], y[:1000]
-    seeds = range(1 if large else draws_of(name, key[1], splits))
-    kept = kept_in(args, "000", *key)
-    runs = over_splits(one_split, seeds, args.jobs, X, y, sizes, grids(args, large),
-                       5 if args.whole_grid else 3, name in BALANCED, kept=kept)  # fmt: skip
-    found = {method: [one[method][0] for one in runs] for method in runs[0]}
-    seconds = {method: np.mean([one[method][1] for one in runs]) for method in runs[0]}
-    notes = dict.fromkeys(found, WHOLE) if args.whole_grid else None
-    table.add(key, found, seconds, notes, kept=kept)
+def fill(table, key, X, y, splits, args, large=False, only=None):
+    """Run one row of Table 2, of one method if there is to be only one."""
+    name, *sizes = key
+    seeds = range(1 if large else draws_of(full_name(name), sizes[0], splits))
+    kept = kept_in(args, "000", only or "", *key)
+    grids_of = {m: grid for m, grid in grids(args, large).items() if m == (only or m)}
+    runs = over_splits(one_split, seeds, args.jobs, X, y, sizes, grids_of,
+                       folds(args), name in BALANCED, kept=kept)  # fmt: skip
+    found, seconds = (
+        {method: [one[method][place] for one in runs if method in one] for method in table.methods}
+        for place in (0, 1)
+    )
+    table.add(key, found, seconds, kept=kept)
 
 
 def stand_ins(args):
     """Table 2 on text sets that replace those not at hand."""
     table = Table("000_table_2_stand_ins", "Table 2, stand-ins: test error in %", args.out,
                   extra=("LIBSVM", *OURS, *EXTRA))  # fmt: skip
-    splits = min(args.splits or (1 if args.quick else 5), 5)
-    table.say(f"20 newsgroups: 1 split, no search: lam 1/1000, lam' 1, C 1; RCV1's 2,316: {splits}")
-    table.say("splits, 3 folds, as Table 2; half of the rows is for testing; ratio of the labels")
+    splits = min(splits_of(args, 5), 5)
+    table.say(
+        f"20 newsgroups: 1 split, no search: lam 1/1000, lam' 1, C 1; RCV1's 2,316: {splits} "
+        "splits, as Table 2; half of the rows is for testing; ratio of the labels"
+    )
     table.say("comp-rest is for real-sim, rec-sci for aut-avn")
     for name, numbers_of_labels in STAND_INS.items():
         for n_labels in numbers_of_labels:
-            key = (f"stand-in: {name}", n_labels)
+            row = f"stand-in: {name}"
             why = excuse(name, name, args, ())
             if why:
-                table.miss(key, why)
-            else:
-                fill(table, key, name, None, splits, args)
+                table.miss((row, n_labels), why)
+                continue
+            X, y = load(name, args.data)
+            half = len(y) // 2
+            key = (row, n_labels, half - n_labels, len(y) - half)
+            fill(table, key, X, y, splits, args, large=name.startswith("20news"))
+    table.finish()
+
+
+#: Sets on which DA has a search of its own.
+SEARCHED = ("G2C", "pcmac")
+
+
+def own_search(args):
+    """DA of Table 2 with a search of its own, in place of what TSVMlin chose."""
+    table = Table("000_table_2_DA", "Table 2 again: DA with a search of its own", args.out,
+                  columns=("000_table_2", {"DA": "DA"}))  # fmt: skip
+    splits = table.expected = splits_of(args)
+    table.say(f"{splits} splits; grid and folds as those of TSVMlin in Table 2")
+    table.paper = {key: row for key, row in table.paper.items() if key[0] in SEARCHED}
+    for key, X, y in rows_at_hand(table, args, full_name, QUICK_SETS):
+        fill(table, key, X, y, splits, args, only="DA")
     table.finish()
 
 
@@ -190,20 +215,15 @@ def true_ratio(args):
     columns = {name: method for name, (method, _) in VARIANTS.items()}
     table = Table("000_table_2_ratio", "Table 2 again: what the ratio does", args.out,
                   columns=("000_table_2", columns))  # fmt: skip
-    splits = args.splits or (1 if args.quick else 10)
+    splits = splits_of(args)
     table.say(f"{splits} splits; no search: lam 1/4 (pcmac: 1/1024), lam' 1; linear kernel")
-    for key in table.paper:
+    for key, X, y in rows_at_hand(table, args, full_name, QUICK_SETS):
         name, *sizes = key
-        why = excuse(name, full_name(name), args, QUICK_SETS)
-        if why:
-            table.miss(key, why)
-        else:
-            X, y = load(full_name(name), args.data)
-            lam = 2.0**-10 if name == "pcmac" else 0.25
-            kept = kept_in(args, "000 ratio", *key)
-            runs = over_splits(ratio_split, range(splits), args.jobs, X, y, sizes, lam, kept=kept)
-            columns = dict(zip(VARIANTS, np.transpose(runs).tolist(), strict=True))
-            table.add(key, columns, kept=kept)
+        lam = 2.0**-10 if name == "pcmac" else 0.25
+        kept = kept_in(args, "000 ratio", *key)
+        runs = over_splits(ratio_split, range(splits), args.jobs, X, y, sizes, lam, kept=kept)
+        columns = {method: [one[place] for one in runs] for place, method in enumerate(VARIANTS)}
+        table.add(key, columns, kept=kept)
     table.finish()
 
 
@@ -236,7 +256,7 @@ def figure_4(args):
     """Two moons with five labels: the supervised and the semi-supervised method."""
     figure = Figure("000_figure_4", "Figure 4: moons, test error in %", args.out,
                     x="noise", y="test error in %")  # fmt: skip
-    splits = args.splits or (1 if args.quick else 10)
+    splits = splits_of(args)
     sigmas, lams = (
         ((0.1,), (0.01,)) if args.quick else ((0.01, 0.1, 1.0), 2.0 ** np.arange(-14, 1, 2))
     )
@@ -286,7 +306,7 @@ def figure_5(args):
     """Test error over the numbers of labeled and unlabeled rows."""
     figure = Figure("000_figure_5", "Figure 5: G4C, share of the training rows", args.out,
                     x="% of the training rows", y="test error in %")  # fmt: skip
-    splits = args.splits or (1 if args.quick else 10)
+    splits = splits_of(args)
     n, d, lam = (80, 4, 1e-3) if args.quick else (500, 500, 1e-3)
     shares = SHARES[::4] if args.quick else SHARES
     figure.say(f"{splits} draws of {n} rows and {d} columns; lam {lam}, lam' 1, true ratio;")
@@ -326,12 +346,7 @@ def figure_6(args):
         sets = sets[:1]
     figure.say("the sets of the last two panels are stand-ins (gcat, aut-avn); a tenth is labeled;")
     figure.say("the smaller of two times")
-    for name in sets:
-        try:
-            X, y = load(name, args.data)
-        except NotAtHand as why:
-            figure.say(str(why))
-            continue
+    for name, X, y in sets_at_hand(figure, sets, args):
         n = min(len(y), 4000)
         for share in (0.25, 0.5, 1.0):
             total = int(share * n / 2)
@@ -349,12 +364,8 @@ def figure_7(args):
     sizes, r = ((200,), 50) if args.quick else ((2000, 6000, 10_000), 2000)
     figure.say(f"1 % labeled; QN with r: linear kernel through {r} random basis vectors, as the")
     figure.say(f"paper; the others on all 784 columns; sizes {sizes} (paper: 2,000 .. 10,000)")
-    for name, n in product(("G2C",) if args.quick else ("MNIST (1, 7)", "MNIST (3, 8)"), sizes):
-        try:
-            X, y = load(name, args.data)
-        except NotAtHand as why:
-            figure.say(str(why))
-            continue
+    sets = ("G2C",) if args.quick else ("MNIST (1, 7)", "MNIST (3, 8)")
+    for (name, X, y), n in product(sets_at_hand(figure, sets, args), sizes):
         labeled, unlabeled, _ = three_way(y, (n // 100, n - n // 100, 0), 0)
         rows, part = training(X, y, labeled, unlabeled)
         found = seconds_of(OURS, rows, part, float(y.mean()))
@@ -371,6 +382,7 @@ def figure_7(args):
 PARTS = {
     "table 2": table_2,
     "stand-ins": stand_ins,
+    "search of DA": own_search,
     "true ratio": true_ratio,
     "figure 4": figure_4,
     "figure 5": figure_5,

@@ -15,7 +15,7 @@ not in this package. w6a, news20.binary, real-sim and the draw of KDD-99 are not
 
 import numpy as np
 from baselines import rival
-from common import command, excuse, kept_in, over_splits, timed
+from common import command, excuse, kept_in, over_splits, splits_of, timed
 from datasets import load, missing
 from sklearn.svm import SVC
 from splits import draw, marked
@@ -55,14 +55,19 @@ def models(n_labels, C, cost, ratio, center):
     }
 
 
-def one_split(seed, X, y, row, center):
-    """{method: (accuracy in % on unlabeled rows, seconds)}."""
-    _, n_labels, C, share, most, _ = row
-    rows = np.arange(len(y))
+def drawn(seed, X, y, row):
+    """Return the rows of a split with all their labels, and the labels that are given."""
+    _, n_labels, _, _, most, _ = row
     if most is not None and most < len(y):
         rows = np.sort(np.random.default_rng(seed).choice(len(y), most, replace=False))
-    X, y = X[rows], y[rows]
-    few = marked(y, draw(y, n_labels, seed))
+        X, y = X[rows], y[rows]
+    return X, y, marked(y, draw(y, n_labels, seed))
+
+
+def one_split(seed, X, y, row, center):
+    """{method: (accuracy in % on unlabeled rows, seconds)}."""
+    X, y, few = drawn(seed, X, y, row)
+    _, n_labels, C, share, *_ = row
     free = few < 0
     found = {}
     for method, model in models(n_labels, C, share * C, float(y[free].mean()), center).items():
@@ -90,7 +95,7 @@ def rows_of(name, args, as_files):
 def table_of(args, name, title, as_files, **more):
     """Return a table, and the results of its rows: {row: one dictionary per split, or why not}."""
     made = Table(name, title, args.out, **more)
-    splits = args.splits or (1 if args.quick else 10)
+    splits = splits_of(args)
     made.expected = splits
     found = {key: missing(key, args.data) for (key,) in made.paper if key not in ROWS}
     for key, row in ROWS.items():
@@ -161,11 +166,8 @@ STARTS = 20
 
 def scaling_split(seed, X, y, row):
     """{column: accuracy in %}, and how many minima many starts find."""
-    _, n_labels, C, share, most, _ = row
-    if most is not None and most < len(y):
-        chosen = np.sort(np.random.default_rng(seed).choice(len(y), most, replace=False))
-        X, y = X[chosen], y[chosen]
-    few = marked(y, draw(y, n_labels, seed))
+    X, y, few = drawn(seed, X, y, row)
+    _, _, C, share, *_ = row
     free = few < 0
     known = ~free
     svm = SVC(C=C, kernel="linear").fit(X[known], y[known])
@@ -186,7 +188,7 @@ def scalings(args):
     table = Table("003_scalings", "Table II by scaling: accuracy in % on the unlabeled rows",
                   args.out, digits=2, higher_is_better=True, extra=("minima",),
                   columns=("003_table_II", VARIANTS))  # fmt: skip
-    splits = args.splits or (1 if args.quick else 10)
+    splits = splits_of(args)
     table.say(f"{splits} splits (paper: 10); labels, C, C*/C as in Table II, true ratio; minima: "
               f"values of F in which {STARTS + 1} starts of QP, centered, end")  # fmt: skip
     printed, table.paper = table.paper, {}

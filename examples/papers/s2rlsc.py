@@ -18,12 +18,11 @@ import dask
 import numpy as np
 from baselines import rival
 from choosing import by_test, error, realistic
-from common import command, excuse, kept_in, over_splits, timed
-from datasets import NotAtHand, load
+from common import command, kept_in, over_splits, rows_at_hand, sets_at_hand, splits_of, timed
 from figures import Figure, scatter
 from flip_cost import against_naive
 from splits import draws_of, given, three_way, training
-from tables import WHOLE, Table
+from tables import Table
 
 from dask_s3vm import CCCPS3VM, RLSC, S2RLSC, rlsc_path, s2rlsc_path
 from dask_s3vm.datasets import make_g2c, make_g4c, make_moons
@@ -91,8 +90,8 @@ def classification(args, number, is_realistic):
     extra = EXTRA if is_realistic else ()
     table = Table(f"001_table_{number}", f"Table {number}, {word}: test error in %", args.out,
                   extra=extra)  # fmt: skip
-    splits, plan = args.splits or (1 if args.quick else 10), Plan(args)
-    table.expected = splits
+    splits, plan = splits_of(args), Plan(args)
+    table.expected, table.whole = splits, args.whole_grid
     table.say(f"{splits} splits (paper: 10); linear kernel; "
               + ("ratio of the labeled rows, tolerance 0.2" if is_realistic
                  else "true ratio, tolerance 0.1; parameters by the test error"))  # fmt: skip
@@ -104,15 +103,8 @@ def classification(args, number, is_realistic):
         f"{plan.population}-EA (paper: (5, 25)); {plan.n_folds} folds (paper: 5)"
     )
     table.say("Gaussian2C, Gaussian4C: as many labels of either class; other sets: random draws")
-    for key in table.paper:
+    for key, X, y in rows_at_hand(table, args, lambda name: NAMES.get(name, name), QUICK_SETS):
         name, *sizes = key
-        why = excuse(name, NAMES.get(name, name), args, QUICK_SETS)
-        if why:
-            table.miss(key, why)
-            continue
-        X, y = load(NAMES.get(name, name), args.data)
-        if name.startswith("MNIST"):
-            X, y = X[:1000], y[:1000]
         found, seconds = {}, {}
         for method in table.methods:
             seeds = range(draws_of(name, sizes[0], splits))
@@ -120,9 +112,8 @@ def classification(args, number, is_realistic):
             runs = over_splits(one_split, seeds, args.jobs, X, y, sizes, is_realistic, plan,
                                name in NAMES, method, kept=kept)  # fmt: skip
             found[method] = [one[0] for one in runs]
-            seconds[method] = float(np.mean([one[1] for one in runs])) if runs else np.nan
-        notes = dict.fromkeys(found, WHOLE) if args.whole_grid else None
-        table.add(key, found, seconds, notes, kept=kept)
+            seconds[method] = [one[1] for one in runs]
+        table.add(key, found, seconds, kept=kept)
     table.finish()
 
 
@@ -163,7 +154,7 @@ def figure_6(args):
     """Two moons and five labels."""
     figure = Figure("001_figure_6", "Figure 6: moons, 5 labels, test error in %", args.out,
                     x="labels", y="test error in %")  # fmt: skip
-    splits = args.splits or (1 if args.quick else 10)
+    splits = splits_of(args)
     sigmas = (0.1,) if args.quick else (0.1, 0.5, 1.0)
     lams = 2.0 ** (np.array([-6]) if args.quick else np.arange(-10, 3, 2))
     figure.say(
@@ -203,7 +194,7 @@ def figure_7(args):
     """Test error over the numbers of labeled and unlabeled rows."""
     figure = Figure("001_figure_7", "Figure 7: share of the training rows", args.out,
                     x="% of the training rows", y="test error in %")  # fmt: skip
-    splits = args.splits or (1 if args.quick else 5)
+    splits = splits_of(args, 5)
     n, d = (100, 5) if args.quick else (500, 500)
     shares = (0.1, 0.8) if args.quick else (0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
     lams = 2.0 ** (np.array([0]) if args.quick else np.arange(-10, 11, 4))
@@ -259,7 +250,7 @@ def figure_9(args):
     """Few basis vectors are enough."""
     figure = Figure("001_figure_9", "Figure 9: test error over the basis vectors", args.out,
                     x="r in % of n", y="test error in %")  # fmt: skip
-    splits = args.splits or (1 if args.quick else 5)
+    splits = splits_of(args, 5)
     sets = {"USPS (2, 5)": (32, 790, 823), "USPS (2, 7)": (34, 826, 861),
             "USPS (3, 8)": (30, 736, 766), "USPS (8, 0)": (45, 1085, 1131)}  # fmt: skip
     shares, restarts = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1), 50
@@ -267,12 +258,8 @@ def figure_9(args):
         sets, shares, restarts = {"G2C": (25, 225, 250)}, (0.02, 0.1), 5
     figure.say(f"{splits} splits; lam = lam' = 1, linear kernel, (1+1)-EA, best of {restarts},"
                " ratio of the labeled rows (4 % of the training rows)")  # fmt: skip
-    for (name, sizes), share in product(sets.items(), shares):
-        try:
-            X, y = load(name, args.data)
-        except NotAtHand as why:
-            figure.say(str(why))
-            continue
+    for (name, X, y), share in product(sets_at_hand(figure, sets, args), shares):
+        sizes = sets[name]
         r = max(2, round(share * (sizes[0] + sizes[1])))
         errors = over_splits(basis_split, range(splits), args.jobs, X, y, sizes, r, restarts)
         figure.add(name, "S2RLSC", 100 * share, errors)
@@ -288,12 +275,7 @@ def figure_10(args):
         name, sizes, r = "G2C", (250,), 20
     figure.say(f"1 % labeled (at least 4), r = {r}, lam = lam' = 1, (1+1)-EA, best of 50, ratio of")
     figure.say("the labeled rows, tolerance 0.2; once more: the first fit may compile")
-    for n in sizes:
-        try:
-            X, y = load(name, args.data)
-        except NotAtHand as why:
-            figure.say(str(why))
-            break
+    for (_, X, y), n in product(sets_at_hand(figure, [name], args), sizes):
         few = max(4, n // 100)
         labeled, unlabeled, test = three_way(y, (few, n - few, n), 0)
         rows, part = training(X, y, labeled, unlabeled)

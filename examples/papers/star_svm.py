@@ -19,7 +19,7 @@ this package. Beside them: this package's LapSVM with 300 landmarks, an SVM, RLS
 import numpy as np
 import scipy.sparse as sp
 from baselines import rival
-from common import command, excuse, kept_in, over_splits, timed
+from common import command, excuse, kept_in, over_splits, splits_of, timed
 from datasets import IMBALANCED, load
 from scipy.linalg import lu_factor, lu_solve
 from scipy.sparse.linalg import spsolve
@@ -200,7 +200,7 @@ def tables(args):
               digits=2, higher_is_better=True, extra=EXTRA)
         for number, score in SCORES.items()
     ]  # fmt: skip
-    splits = args.splits or (2 if args.quick else 30)
+    splits = splits_of(args, 30, 2)
     for table in made:
         table.expected = splits
     made[0].say(
@@ -231,7 +231,7 @@ def tables(args):
             several = over_splits(one_draw, seeds, args.jobs, X, y, shared, method, kept=kept)
             if several:
                 runs[method] = np.array(several)
-        seconds = {m: float(found[:, 3].mean()) for m, found in runs.items()}
+        seconds = {m: found[:, 3].tolist() for m, found in runs.items()}
         for place, table in enumerate(made):
             table.add((name,), {m: found[:, place].tolist() for m, found in runs.items()}, seconds,
                       absent, kept=kept)  # fmt: skip
@@ -239,7 +239,8 @@ def tables(args):
         means = [[cells[m].mean for m in methods] for cells in table.rows.values()
                  if all(cells[m].count for m in methods)]  # fmt: skip
         if not means:
-            table.skip([("Average",), ("Avg. Rank",)], "no set is at hand")
+            for row in ("Average", "Avg. Rank"):
+                table.miss((row,), "no set is at hand")
             continue
         table.expected = None
         values = np.array(means)
@@ -274,7 +275,7 @@ def scalings(args):
     title = "Table III, STAR-SVM by scaling and kernel: F1"
     table = Table("004_scalings", title, args.out, digits=2, higher_is_better=True,
                   columns=("004_table_III", columns))  # fmt: skip
-    splits = args.splits or (1 if args.quick else 10)
+    splits = splits_of(args)
     table.say(f"{splits} draws; sets of at most 2,000 rows; kernel exp(-d^2/2) or exp(-d^2/4)")
     printed, table.paper = table.paper, {}
     for name in IMBALANCED:
@@ -304,7 +305,7 @@ def heavy_graph(args):
     table = Table("004_graph", title, args.out, digits=2, higher_is_better=True,
                   columns=("004_table_III", columns))  # fmt: skip
     printed = {score: numbers(f"004_table_{number}")[1] for number, score in SCORES.items()}
-    splits = args.splits or (1 if args.quick else 30)
+    splits = splits_of(args, 30)
     table.say(f"{splits} draws; gamma_I {GAMMA_I:g} in Tables III-V, all else as there")
     table.paper = {}
     for name in IMBALANCED:

@@ -108,8 +108,10 @@ def large_table(number, args):
     """One of Tables 1.2 to 1.7."""
     title, place, stand_ins, digits = TABLES[number]
     table = Table(f"002_table_{number}", f"Table {number}: {title}", args.out, digits=digits)
-    table.say("lam 0.001, lam' 1 (10 for ccat), true ratio, one split as in the paper; bias: one")
-    table.say("more column; objective: as in eq. 1.7, per labeled and per unlabeled row")
+    table.say(
+        "lam 0.001, lam' 1 (10 for ccat), true ratio, one split as in the paper; bias: one more "
+        "column; objective: as in eq. 1.7, per labeled and per unlabeled row"
+    )
     for key in table.paper:
         table.miss(key, missing(key[0], args.data))
     for where in stand_ins:

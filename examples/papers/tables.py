@@ -155,6 +155,8 @@ class Table:
         self.best = best
         #: Splits that a cell should have; one that has another number says so.
         self.expected = None
+        #: Whether cells are computed by the paper's grid, folds and search; they say so.
+        self.whole = False
         source, columns = columns or (name, None)
         known = (NUMBERS / f"{source}.csv").exists()
         self.paper_methods, self.paper = numbers(source) if known else ([], {})
@@ -177,7 +179,7 @@ class Table:
         print(f"  {text}", flush=True)
 
     def add(self, key, found, seconds=None, notes=None, *, judged=True, kept=None):
-        """Add a row: {method: values over splits}, seconds and notes by method.
+        """Add a row: values over splits, seconds of each, and notes, by method.
 
         A row that is not `judged`, such as an average, shows both numbers without a verdict.
         `kept` is the file of its splits, which knows by which code they were computed.
@@ -186,18 +188,19 @@ class Table:
         known = json.loads(kept.read_text()) if kept is not None and kept.exists() else {}
         former, cells = self.former.get(label(key), {}), {}
         for method in self.methods:
-            if not found.get(method) and method in former and not (notes or {}).get(method):
-                paper = self.paper.get(key, {}).get(method)
+            paper, values = self.paper.get(key, {}).get(method), list(found.get(method, []))
+            times, note = (seconds or {}).get(method, []), (notes or {}).get(method, "")
+            if not values and method in former and not note:
                 cells[method] = replace(former[method], paper=paper, expected=self.expected)
                 continue
             cells[method] = Cell(
-                self.paper.get(key, {}).get(method),
-                list(found.get(method, [])),
-                (seconds or {}).get(method, math.nan),
-                (notes or {}).get(method, ""),
+                paper,
+                values,
+                float(np.mean(times)) if len(times) else math.nan,
+                WHOLE if self.whole and values else note,
                 judged,
                 self.expected,
-                code=known.get("code", code()) if found.get(method) else "",
+                code=known.get("code", code()) if values else "",
             )
         self.rows[key] = cells
         self._print(key)
@@ -211,22 +214,26 @@ class Table:
         if not left:
             self.add(key, {}, notes=dict.fromkeys(self.methods, why))
             return
-        paper = self.paper.get(key, {})
         for row in left:
-            known = self.former[row]
-            self.rows[key if row == name else row] = {
-                method: replace(
-                    known.get(method, Cell()), paper=paper.get(method), expected=self.expected
-                )
-                for method in self.methods
-            }
+            self.rows[key if row == name else row] = self._left(row)
         self.write()
+
+    def _left(self, row):
+        """Return the cells of a row as an earlier run has left them."""
+        known = self.former[row]
+        return {m: replace(known.get(m, Cell()), expected=self.expected) for m in self.methods}
+
+    def _all(self):
+        """Return the rows, and after them those of an earlier run that this one has not reached."""
+        reached = {label(key) for key in self.rows}
+        return self.rows | {row: self._left(row) for row in self.former if row not in reached}
 
     def _former(self):
         """Read what an earlier run has left: {row: {method: cell}}."""
         path, found = self.out / f"{self.name}.csv", {}
         if not path.exists():
             return found
+        papers = {label(key): row for key, row in self.paper.items()}
         with open(path, encoding="utf-8", newline="") as stream:
             for line in csv.DictReader(stream):
                 held = {"note": line["note"], "seconds": float(line["seconds"] or "nan")}
@@ -235,13 +242,13 @@ class Table:
                     numbers = (float(line[name] or "nan") for name in ("ours_mean", "ours_sd"))
                     held["former"] = (*numbers, int(line["splits"]))
                     held["judged"] = line["agree"] != "" or line["paper_mean"] == ""
+                paper = papers.get(line["row"], {}).get(line["method"])
+                if paper is None and line["paper_mean"]:
+                    spread = float(line["paper_sd"]) if line["paper_sd"] else None
+                    paper = Printed(float(line["paper_mean"]), spread, self.digits)
+                held["paper"] = paper
                 found.setdefault(line["row"], {})[line["method"]] = Cell(**held)
         return found
-
-    def skip(self, keys, why):
-        """Add rows that were not run."""
-        for key in keys:
-            self.miss(key, why)
 
     def text(self, cell):
         """Return our number of a cell, or why there is none."""
@@ -283,7 +290,7 @@ class Table:
         with open(self.out / f"{self.name}.csv", "w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow(FIELDS)
-            for key, cells in self.rows.items():
+            for key, cells in self._all().items():
                 for method, cell in cells.items():
                     writer.writerow(self._line(label(key), method, cell))
         (self.out / f"{self.name}.md").write_text(self.markdown(), encoding="utf-8")
@@ -302,11 +309,10 @@ class Table:
 
     def markdown(self):
         """Return the table as markdown; a cell has the paper's number, ours, and the verdict."""
-        keep = [m for m in self.methods if any(self._shown(row[m]) for row in self.rows.values())]
-        whole = {
-            key for key, row in self.rows.items() if any(c.note == WHOLE for c in row.values())
-        }
-        run = {key for key, row in self.rows.items() if any(c.count for c in row.values())}
+        rows = self._all()
+        keep = [m for m in self.methods if any(self._shown(row[m]) for row in rows.values())]
+        whole = {key for key, row in rows.items() if any(c.note == WHOLE for c in row.values())}
+        run = {key for key, row in rows.items() if any(c.count for c in row.values())}
         lines = [f"**{self.title}**", ""]
         lines += [f"- {text}" for text in self.settings]
         if whole and whole != run:
@@ -314,7 +320,7 @@ class Table:
         else:
             whole = set()  # nothing to tell apart
         lines += ["", "| row | " + " | ".join(keep) + " |", "|---" * (len(keep) + 1) + "|"]
-        for key, cells in self.rows.items():
+        for key, cells in rows.items():
             name = label(key) + " †" * (key in whole)
             marks = [self._mark(cells[m], cells) for m in keep]
             reasons = {cell.note for cell in cells.values()}
@@ -327,7 +333,7 @@ class Table:
     def codes(self):
         """Return a line about the commits by which the rows were computed."""
         by_row = [
-            {cell.code for cell in cells.values() if cell.code} for cells in self.rows.values()
+            {cell.code for cell in cells.values() if cell.code} for cells in self._all().values()
         ]
         many = Counter(", ".join(sorted(found)) for found in by_row if found)
         if len(many) == 1:
@@ -356,7 +362,7 @@ class Table:
     def count(self):
         """Return a line about how many cells agree."""
         verdicts = [
-            cell.agrees(self.higher) for cells in self.rows.values() for cell in cells.values()
+            cell.agrees(self.higher) for cells in self._all().values() for cell in cells.values()
         ]
         said = {word: verdicts.count(word) for word in ("yes", "no, better", "no, worse")}
         total = sum(said.values())
