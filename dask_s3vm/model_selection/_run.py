@@ -367,12 +367,12 @@ def _fit_and_score(
     began = time.perf_counter()
     test = shared.scoring.of_path(models, *shared.on_test_rows(fold))
     seconds = (time.perf_counter() - began) / len(models)
-    train: list[dict[str, float]] = [{} for _ in models]
+    trained: list[dict[str, float]] = [{} for _ in models]
     if shared.scoring.train:
-        train = shared.scoring.of_path(models, *shared.on_train_rows(fold))
+        trained = shared.scoring.of_path(models, *shared.on_train_rows(fold))
     return [
-        Score(candidate, number, *scores, each, seconds)
-        for candidate, *scores in zip(candidates, test, train, strict=True)
+        Score(candidate, number, on_test, on_train, each, seconds)
+        for candidate, on_test, on_train in zip(candidates, test, trained, strict=True)
     ]
 
 
