@@ -234,13 +234,14 @@ class LinearS3VM(MethodParameters, SettledModel, LinearClassifier):
         """Whether what was trained depends on the unlabeled rows."""
         return not rows.supervised
 
-    def _find_probabilities(self, rows: FitRows, place: int) -> None:
+    def _find_probabilities(self, rows: FitRows, solved: list[Any], place: int) -> None:
         """Set `calibration_`; `place` is the number of the model in its path."""
         self.calibration_ = None
         if self.probability:
             from dask_s3vm.estimators._calibration import find_calibration
 
-            self.calibration_ = find_calibration(self, rows, f"calibration of model {place}")
+            name = f"calibration of model {place}"
+            self.calibration_ = find_calibration(self, rows, solved, name)
 
     def _keep(self, solved: list[Any], rows: FitRows, history: list[HistoryRow]) -> None:
         """Set the fitted attributes, and warn where a fit did not converge.
@@ -368,7 +369,7 @@ def fit_path(
             check_for_folds(rows.classes, rows.totals.counts)
         found = guide._find(rows, walk, seeds, with_labels=not is_placed)
         for place, (model, one) in enumerate(zip(walk, found, strict=True)):
-            model._find_probabilities(one.rows, place)
+            model._find_probabilities(one.rows, one.solved, place)
     for model, one in zip(walk, found, strict=True):
         history = rows.record.history
         if model is not guide:

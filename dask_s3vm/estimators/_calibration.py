@@ -3,6 +3,7 @@
 As the guard does, folds see all labeled rows and a sample of the unlabeled ones, in this process.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,15 @@ from dask_s3vm.methods.safe import sample_for_folds
 from dask_s3vm.problems.folds import assign_folds
 
 
-def find_calibration(model: Any, rows: FitRows, name: str) -> np.ndarray:
+def find_calibration(model: Any, rows: FitRows, solved: Sequence[Any], name: str) -> np.ndarray:
     """Slope and level of the probabilities of each binary problem, (k, 2).
 
     Parameters
     ----------
     model : the estimator, after its training.
     rows : what it was trained on.
+    solved : its binary problems. Where their biases were moved to predict few rows of a rare class,
+        as those of the folds are not, probabilities stay.
     name : of its states in the record.
 
     Costs: 1 round, and fits on a sample; see `methods.safe.sample_for_folds`.
@@ -40,6 +43,9 @@ def find_calibration(model: Any, rows: FitRows, name: str) -> np.ndarray:
         record = RecordPart(rows.record, name)
         found = record.run("outputs", OutputsOfFolds(folds, n_problems, outputs_without))
     ratios: list[float | None] = [one.value for one in rows.ratios] or [None] * n_problems
-    return calibrate_all(
+    calibration = calibrate_all(
         trial.codes, found.outputs, sample.weights[labeled], rows.positives, ratios
     )
+    if rows.ratios:
+        calibration[:, 1] -= calibration[:, 0] * [one.moved for one in solved]
+    return calibration

@@ -60,7 +60,7 @@ def given_shares(given: Any, classes: np.ndarray) -> list[float]:
                 "the share of each class, or 'auto' to have them estimated"
             )
         return [1.0 - float(given), float(given)]
-    if sorted(map(repr, given)) != sorted(map(repr, known)):
+    if set(given) != set(known):  # True is 1: booleans beside missing ones are integers
         raise ValueError(
             f"positive_ratio has shares of {list(given)}; wanted those of the classes {known}"
         )

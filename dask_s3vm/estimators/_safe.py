@@ -134,9 +134,10 @@ class GuardedS3VM(LinearS3VM):
         change, is_rare = task.nearest_count(n) - n, ratio.value < 0.5
         if change == 0 or (change > 0) == is_rare:
             return solved, ""  # not more than before
-        w = balanced_weights(rows.engine, w, bias, task, n)
+        moved = balanced_weights(rows.engine, w, bias, task, n)
         rare = rows.classes[int(is_rare)].item()
-        return [replace(solved[0], w=w)], (
+        far = solved[0].moved + float(moved[-1] - w[-1])
+        return [replace(solved[0], w=moved, moved=far)], (
             f" Fewer of these rows were wrong if none were predicted to be of class {rare!r}: as "
             "few are as the ratio allows."
         )

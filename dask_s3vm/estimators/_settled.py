@@ -344,7 +344,11 @@ class SettledModel:
                 w = part * one.supervised + (1.0 - part) * solution.w
                 solution = replace(solution, w=w, supervised_part=part)
                 if not task.competes:
-                    solution = self._balanced(rows, replace(task, modest=one.modest), solution)
+                    solution = self._balanced(rows, task, solution)
+                if one.modest:
+                    before = solution.w[-1]
+                    solution = self._balanced(rows, replace(task, modest=True), solution)
+                    solution = replace(solution, moved=float(solution.w[-1] - before))
             found.append(solution)
         if all(one.supervised_part == 1.0 for one in found):
             self.decision_ = SUPERVISED

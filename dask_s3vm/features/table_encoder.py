@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dask_s3vm.engine.computing import compute_all
 from dask_s3vm.engine.containers import as_block
+from dask_s3vm.features.table_checks import check_numbers, check_words
 from dask_s3vm.features.table_columns import (
     CellError,
     UnknownCategoryWarning,
@@ -195,6 +196,8 @@ class TableEncoder(TransformerMixin, TableParameters):
                 self.categories_.append(self._categories(name, found))
                 continue
             self.categories_.append(None)
+            if self.kinds_[i] == "number" and name not in self.numeric:
+                check_numbers(name, found.moments)
             if self.kinds_[i] in ("number", "date"):
                 self.offset_[i], self.factor_[i] = scaling(found.moments, self.scale)
                 self.fill_[i] = self._fill(found, self.offset_[i])
@@ -212,7 +215,7 @@ class TableEncoder(TransformerMixin, TableParameters):
     def _categories(self, name: str, found: Facts) -> tuple[str, ...]:
         words = found.words or ()
         if name not in self.named_categorical:
-            found.check_words(name)
+            check_words(name, found)
         return tuple(sorted(words))
 
     def _facts_of_part(self, part: Any, names: list[str], number: int) -> list[Facts]:

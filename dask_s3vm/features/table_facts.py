@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dask_s3vm.exceptions import warn
 from dask_s3vm.features.table_columns import (
     CellError,
     codes_of,
@@ -28,16 +27,13 @@ from dask_s3vm.features.table_columns import (
 )
 
 __all__ = ["SCALES", "Facts", "MixedColumnError", "Moments", "agreed", "facts_of", "median_of",
-           "moments_of", "put_together", "refuse_crowded", "scaling"]  # fmt: skip
+           "moments_of", "put_together", "refuse_crowded", "refuse_mixed", "scaling"]  # fmt: skip
 
 #: Ways to scale numbers; see `TableEncoder`.
 SCALES = ("unit", "maxabs", "std", "none")
 
 #: Order statistics that a piece keeps of a column for the median.
 _RANKS = 1025
-
-#: With fewer words in a column, one cannot tell that they do not repeat.
-MANY_WORDS = 200
 
 #: Day, month and year in an order that a reader would have to guess; a time may follow.
 _OTHER_DATE = re.compile(
@@ -46,7 +42,7 @@ _OTHER_DATE = re.compile(
 
 #: From so many distinct words on, a column that is mostly numbers is taken for a column of numbers
 #: with a mistake in it.
-_ENOUGH_WORDS, _MOSTLY = 10, 0.8
+ENOUGH_WORDS, _MOSTLY = 10, 0.8
 
 _OR_WORDS = "or name the column in categorical= or text="
 
@@ -61,12 +57,12 @@ _UNREAD: tuple[tuple[Callable[[str], Any], int, str], ...] = (
     ),
     (
         has_marks,
-        _ENOUGH_WORDS,
+        ENOUGH_WORDS,
         "a number with marks; wanted digits and a point alone: take the marks away, " + _OR_WORDS,
     ),
     (
         _OTHER_DATE.fullmatch,
-        _ENOUGH_WORDS,
+        ENOUGH_WORDS,
         "a date in a form that is not read; wanted year, month and day, as in 2024-12-31; "
         + _OR_WORDS,
     ),
@@ -122,27 +118,6 @@ class Facts:
     gap: int | None = None
     ranks: tuple[tuple[int, np.ndarray], ...] = ()
     n_words: int = 0
-
-    def check_words(self, name: str) -> None:
-        """Refuse categories that are mostly numbers or dates; warn of ids and of these as words."""
-        words = self.words or ()
-        _refuse_mixed(name, words)
-        for is_one, kind, how in _AS_WORDS:
-            if len(words) >= _ENOUGH_WORDS and all(map(is_one, words)):
-                warn(
-                    f"column {name!r} holds {kind} as words, such as {min(words)!r}, each a "
-                    f"category: make {kind} of them, as pandas.{how} does, or name it in "
-                    "categorical= if it is meant",
-                    UserWarning,
-                )
-                return
-        if self.n_words >= MANY_WORDS and len(words) > self.n_words / 2:
-            warn(
-                f"column {name!r} has {len(words)} categories in {self.n_words} rows, such as "
-                f"{min(words)!r}: little can be learned from categories that do not repeat; drop "
-                "it, or name it in text= if it is text, in categorical= if it is meant",
-                UserWarning,
-            )
 
 
 def facts_of(
@@ -348,20 +323,20 @@ class MixedColumnError(ValueError):
         return CellError(row, self.column, reason, part)
 
 
-def _refuse_mixed(name: str, words: Sequence[str]) -> None:
+def refuse_mixed(name: str, words: Sequence[str]) -> None:
     """Raise `MixedColumnError` for words that are numbers or dates, but for a few.
 
     Those in spellings that are not read, too: as categories, they would say nothing of their order.
     """
     others = [word for word in words if not is_number(word)]
-    few = (1 - _MOSTLY) * len(words) if len(words) >= _ENOUGH_WORDS else 0
+    few = (1 - _MOSTLY) * len(words) if len(words) >= ENOUGH_WORDS else 0
     for is_one, least, reason in _UNREAD:
         found = [word for word in others if is_one(word)]
         if len(found) >= least and len(others) - len(found) <= few:
             raise MixedColumnError(name, tuple(found), f"holds {min(found)!r}, {reason}")
     kind = "numbers"
     if others and len(others) == len(words):
-        kind, others = "dates", [word for word in words if not _is_date(word)]
+        kind, others = "dates", [word for word in words if not is_date(word)]
         few = (len(words) - 1) // 2
     if others and len(others) <= few:
         shown = ", ".join(repr(word) for word in sorted(others)[:3])
@@ -374,26 +349,9 @@ def _refuse_mixed(name: str, words: Sequence[str]) -> None:
         )
 
 
-def _is_written_date(word: str) -> bool:
-    return not is_number(word) and _is_date(word)
-
-
-def _is_written_number(word: str) -> bool:
-    """Whether a word is a number, and not a code such as 01234."""
-    digits = word.lstrip("+-")
-    return is_number(word) and not (digits[:1] == "0" and digits[1:2].isdigit())
-
-
-def _is_date(word: str) -> bool:
+def is_date(word: str) -> bool:
     try:
         datetime.fromisoformat(word)
     except ValueError:
         return False
     return True
-
-
-#: What words may be instead, and what of pandas makes it of them.
-_AS_WORDS: tuple[tuple[Callable[[str], bool], str, str], ...] = (
-    (_is_written_number, "numbers", "to_numeric"),
-    (_is_written_date, "dates", "to_datetime"),
-)

@@ -171,6 +171,7 @@ class BinarySolution:
     termination : one of `ENDINGS`.
     seed : what the solve for the next smaller lam can start from.
     supervised_part : part of the supervised SVM in the weights; see `methods.blend`.
+    moved : how far the bias was moved to predict few rows of a rare class; see `methods.unseen`.
     """
 
     w: np.ndarray
@@ -179,6 +180,7 @@ class BinarySolution:
     n_iter: int = field(default=0, kw_only=True)
     seed: Any = field(default=None, kw_only=True)
     supervised_part: float = field(default=0.0, kw_only=True)
+    moved: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.termination not in ENDINGS:

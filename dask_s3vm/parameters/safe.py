@@ -32,8 +32,9 @@ class SafetyParameters(GuardAttributes):
     safe: bool = parameter(
         "bool",
         "Whether to return the supervised model instead if cross-validation on the labeled rows "
-        "shows no gain; see `decision_`. Costs: fits on folds, each with all labeled "
-        "rows and up to 10,000 unlabeled ones.",
+        "shows no gain; see `decision_`. It is that of the method, with its loss and its `lam` or "
+        "`C`, and need not be `L2SVM`. Costs: fits on folds, each with all labeled rows and up to "
+        "10,000 unlabeled ones.",
         ["boolean"],
         default=False,
     )

@@ -5,6 +5,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from clients import two_workers
+from sklearn.datasets import make_classification
 
 from dask_s3vm import (
     CCCPS3VM,
@@ -17,8 +18,9 @@ from dask_s3vm import (
     STARSVM,
     TSVM,
 )
-from dask_s3vm.datasets import make_text
+from dask_s3vm.datasets import hide_labels, make_text
 from dask_s3vm.estimators import _settled
+from dask_s3vm.methods.unseen import Mistakes
 
 KINDS = {
     "tsvm": TSVM,
@@ -207,6 +209,19 @@ def test_probabilities_are_those_of_the_part_that_folds_chose():
     assert model.supervised_part_ == 0.0
     alone = TSVM(supervised_part=0.0, **params).fit(X, few)
     assert np.array_equal(model.predict_proba(X), alone.predict_proba(X))
+
+
+@pytest.mark.parametrize("name", ["tsvm", "s3vm", "tsvm, safe"])
+def test_few_predictions_of_a_rare_class_leave_its_probability(name, monkeypatch):
+    X, y = make_classification(300, 8, class_sep=1.0, weights=[0.8], random_state=1)
+    few = hide_labels(y, 40, random_state=3)
+    model = KINDS[name](probability=True).fit(X, few)
+    monkeypatch.setattr(Mistakes, "speaks_for_one_class", lambda *_: False)
+    plain = KINDS[name](probability=True).fit(X, few)
+    assert n_positive(model, X, few) < n_positive(plain, X, few) / 4
+    found, wanted = model.predict_proba(X), plain.predict_proba(X)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert np.ptp(found[:, 1]) > 0.5
 
 
 @pytest.mark.cluster

@@ -9,7 +9,7 @@ import pytest
 
 from dask_s3vm.io import TableError, read_table, sources, table_survey
 
-GOOD = "size,color,label\n" + "".join(f"{i},red,{i % 2}\n" for i in range(200))
+GOOD = "size,color,label\n" + "".join(f"{i % 190},red,{i % 2}\n" for i in range(200))
 
 
 @pytest.fixture(params=[".csv", ".csv.gz"])
@@ -214,7 +214,7 @@ def test_a_file_that_changes_after_the_first_look(make, monkeypatch):
     with pytest.raises(TableError, match="has changed since"):
         dask.compute(X, y)
     # what was kept is as it was at the first look
-    np.testing.assert_allclose(kept.compute().todense()[:, 0], np.arange(200) / 199)
+    np.testing.assert_allclose(kept.compute().todense()[:, 0], np.arange(200) % 190 / 189)
     with pytest.raises(FileNotFoundError):
         read_table(path.with_name("none.csv"))
 

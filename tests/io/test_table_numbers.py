@@ -185,6 +185,21 @@ def test_numbers_of_a_frame_that_are_words_are_warned_of(form):
     assert TableEncoder().fit({"size": pd.to_numeric(pd.Series(sizes))}).kinds_ == ["number"]
 
 
+def test_numbers_of_rows_are_warned_of(tmp_path):
+    numbers = np.random.default_rng(0).permutation(300) + 1000
+    frame = {"id": numbers, "size": numbers % 40, "twice": numbers // 2}
+    with pytest.warns(UserWarning, match="column 'id' numbers the rows, from 1000 to 1299") as told:
+        TableEncoder().fit(frame)
+    assert len(told) == 1
+    TableEncoder(numeric=["id"]).fit(frame)
+    days = {"day": pd.date_range("2024-01-01", periods=300)}
+    assert TableEncoder().fit(days).kinds_ == ["date"]
+    path = tmp_path / "t.csv"
+    path.write_text(",kind\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(300)))
+    with pytest.warns(UserWarning, match="column '' numbers the rows, from 0 to 299"):
+        read_table(path, label="kind")
+
+
 def test_codes_of_a_frame_are_categories():
     for codes in ([f"{100 * number:05d}" for number in range(60)], ["1", "2", "3"] * 20):
         assert TableEncoder().fit({"zip": codes}).kinds_ == ["category"]

@@ -286,6 +286,18 @@ def test_labeled_rows_without_an_entry_tell_the_share_of_the_labels(rng):
     np.testing.assert_allclose(model.positive_ratio_, np.mean(few[few >= 0]), atol=0.05)
 
 
+def test_shares_of_booleans_can_be_given(rng):
+    y = rng.choice(2, 300)
+    X = rng.normal(size=(300, 4)) + y[:, None]
+    labels = (y == 1).astype(object)
+    labels[60:] = None
+    shares, weights = {False: 0.7, True: 0.3}, {False: 1.0, True: 2.0}
+    found = TSVM(positive_ratio=shares, class_weight=weights).fit(X, labels)
+    assert found.positive_ratio_ == 0.3
+    with pytest.raises(ValueError, match=r"wanted those of the classes \[0, 1\]"):
+        TSVM(positive_ratio={"False": 0.7, "True": 0.3}).fit(X, labels)
+
+
 def test_shares_of_several_classes_can_be_given(rng):
     y = rng.choice(3, 600)
     X = rng.normal(size=(600, 4)) + 4.0 * np.eye(4)[y]
