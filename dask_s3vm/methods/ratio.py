@@ -12,6 +12,10 @@
           hand, not of the source they come from. Its error is the difference between the means of
           z - k g over labeled and over unlabeled rows, of variance var(z - k g) (1/l + 1/u), and
           this k makes it smallest; k = 0 is the share. It is right if labels were drawn at random.
+          Estimates p_j of c >= 4 classes, of variances v_j, are drawn to equal shares, the more the
+          nearer to these they are in units of their deviations (James & Stein, 1961):
+
+              1/c + max(0, 1 - (c - 3) / S) (p_j - 1/c),    S = (c - 1)/c sum_j (p_j - 1/c)^2 / v_j
 
 "shift"   Labels that were not drawn at random, as so many for each class, say nothing by their
           share. Scores calibrated on the labeled rows give densities of the classes up to a factor,
@@ -120,7 +124,11 @@ def estimate_ratios(
     estimates = shares_of_labels(totals, positives)
     if how != "labels" and totals.n_unlabeled and can_gather(engine, totals):
         estimates = _from_scores(engine, positives, how, estimates)
-    return RatioEstimates(_summing_to_one(estimates) if len(positives) > 1 else estimates)
+    if len(positives) > 1:
+        estimates = _summing_to_one(estimates)
+    if how == "auto" and len(positives) > 3:
+        estimates = _drawn_to_equal(estimates)
+    return RatioEstimates(estimates)
 
 
 def shares_of_labels(totals: ClassTotals, positives: Sequence[int]) -> list[RatioEstimate]:
@@ -274,6 +282,22 @@ def _summing_to_one(estimates: list[RatioEstimate]) -> list[RatioEstimate]:
     widths = np.array([one.high - one.low for one in estimates]) ** 2 + 1e-300
     moved = np.maximum(values + (1.0 - values.sum()) * widths / widths.sum(), 0.0)
     moved /= moved.sum()
+    return _moved(estimates, moved)
+
+
+def _drawn_to_equal(estimates: list[RatioEstimate]) -> list[RatioEstimate]:
+    """Shares of c >= 4 classes, drawn to 1/c; see the module. Their sum stays."""
+    values, n_classes = np.array([one.value for one in estimates]), len(estimates)
+    widths = np.array([one.high - one.low for one in estimates])
+    deviations = np.maximum(widths / (-2.0 * float(ndtri(TAIL))), 1e-150)
+    away = values - 1.0 / n_classes
+    size = (n_classes - 1) / n_classes * float(np.add.reduce((away / deviations) ** 2))
+    factor = 1.0 - (n_classes - 3) / size if size > n_classes - 3 else 0.0
+    return _moved(estimates, 1.0 / n_classes + factor * away)
+
+
+def _moved(estimates: list[RatioEstimate], values: np.ndarray) -> list[RatioEstimate]:
+    """Estimates of other values; intervals keep their widths."""
     return [
         RatioEstimate(
             float(value),
@@ -281,5 +305,5 @@ def _summing_to_one(estimates: list[RatioEstimate]) -> list[RatioEstimate]:
             float(np.clip(one.high + value - one.value, value, 1.0)),
             one.source,
         )
-        for one, value in zip(estimates, moved, strict=True)
+        for one, value in zip(estimates, values, strict=True)
     ]

@@ -7,11 +7,13 @@ from scipy import stats
 
 from dask_s3vm import TSVM
 from dask_s3vm.engine.ingest import ingest
-from dask_s3vm.methods.base import class_totals
+from dask_s3vm.methods.base import ClassTotals, class_totals
 from dask_s3vm.methods.ratio import (
     DEPENDENCE,
     MOST_POWER,
     WRONG_ROWS,
+    RatioEstimate,
+    _drawn_to_equal,
     estimate_ratios,
     given_ratio,
     powered,
@@ -313,3 +315,38 @@ def test_shares_of_several_classes_can_be_given(rng):
     for share in ("a", None, float("nan")):
         with pytest.raises(ValueError, match=r"positive_ratio must have shares from 0 to 1.*got"):
             TSVM(positive_ratio={0: 0.5, 1: 0.3, 2: share}).fit(X, few)
+
+
+# Several classes ----------------------------------------------------------------------------------
+
+
+def estimates_of(values, half=0.04):
+    return [RatioEstimate(v, v - half, v + half, "auto") for v in values]
+
+
+def test_four_classes_are_drawn_to_equal_shares_as_james_and_stein_do():
+    values, deviation = np.array([0.40, 0.20, 0.22, 0.18]), 0.04 / 1.959964
+    found = np.array([one.value for one in _drawn_to_equal(estimates_of(values))])
+    size = np.sum((values - 0.25) ** 2) / deviation**2 * 3 / 4
+    np.testing.assert_allclose(found, 0.25 + (1 - 1 / size) * (values - 0.25), rtol=1e-6)
+    assert found.sum() == pytest.approx(1.0)
+
+
+def test_what_chance_explains_is_no_difference():
+    found = _drawn_to_equal(estimates_of([0.26, 0.25, 0.245, 0.245]))
+    assert [one.value for one in found] == [0.25] * 4
+    assert all(one.low <= one.value <= one.high for one in found)
+    assert found[0].high - found[0].low == pytest.approx(0.08)
+
+
+@pytest.mark.parametrize("shares", [[1 / 6] * 6, [0.5, 0.2, 0.1, 0.1, 0.05, 0.05]])
+def test_drawn_shares_are_nearer_to_the_truth(shares):
+    rng = np.random.default_rng(0)
+    errors = []
+    for counts in rng.multinomial(60, shares, size=300):
+        totals = ClassTotals(counts, counts.astype(float), 1000, 1000.0)
+        plain = shares_of_labels(totals, range(6))
+        both = [[one.value for one in found] for found in (plain, _drawn_to_equal(plain))]
+        errors.append(np.square(np.array(both) - shares).sum(axis=1))
+    plain, drawn = np.mean(errors, axis=0)
+    assert drawn < (0.4 if shares[0] < 0.2 else 1.02) * plain
