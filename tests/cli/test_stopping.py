@@ -278,19 +278,20 @@ def test_two_runs_do_not_share_a_checkpoint(g2c_file, tmp_path):
     assert f"in use by process {os.getpid()}" in done.output
 
 
-#: Sends SIGTERM at a moment of `dask-s3vm ARGS`: before or after one call of a function.
+#: Sends SIGTERM at a moment of `dask-s3vm ARGS`: before or after one call of a function, or before
+#: one that does not return in time.
 SIGNAL_AT = """
 import importlib, os, signal, sys, time
-where, name, after = sys.argv[1], sys.argv[2], sys.argv[3] == "after"
+where, name, when = sys.argv[1:4]
 module = importlib.import_module(where)
 real = getattr(module, name)
 def signaling(*args, **kwargs):
     setattr(module, name, real)
-    if after:
+    if when == "after":
         found = real(*args, **kwargs)
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(0.3)  # until the main thread has it
-    return found if after else real(*args, **kwargs)
+    time.sleep(600 if when == "in" else 0.3)  # until the main thread has it
+    return found if when == "after" else real(*args, **kwargs)
 setattr(module, name, signaling)
 sys.argv = ["dask-s3vm", *sys.argv[4:]]
 from dask_s3vm.__main__ import main
@@ -302,6 +303,7 @@ main()
     "moment",
     [
         ("dask_s3vm", "save_model", "before"),
+        ("dask_s3vm", "save_model", "in"),
         ("dask_s3vm.io.store", "_sync_folder", "after"),
         ("dask_s3vm.cli.train", "look_at", "after"),
         ("dask_s3vm.checkpoints.state_file", "remove", "before"),
