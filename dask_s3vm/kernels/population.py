@@ -120,7 +120,7 @@ def search_from(
     return labels, z, start, looked, carried, state[0] != first
 
 
-@kernel
+@kernel(fastmath={"reassoc"})  # see `flips.factor_dot`
 def evolve(
     G: np.ndarray,
     lengths: np.ndarray,
@@ -140,7 +140,7 @@ def evolve(
     of the same value, the parent survives. Returns (slot of the best, flips evaluated, number of
     children that survived).
     """
-    mu, n = labels.shape
+    (mu, n), width = labels.shape, G.shape[1]
     values = np.empty(mu)  # -|z|^2, F up to a constant
     for slot in range(mu):
         values[slot] = -square_norm(z[slot])
@@ -155,6 +155,9 @@ def evolve(
     new_values = np.empty(mu)
     new_parents = np.empty(mu, dtype=np.int64)
     new_rows = np.empty((mu, 2), dtype=np.int64)
+    host = np.empty(mu, dtype=np.int64)
+    taken = np.empty(mu, dtype=np.bool_)
+    leaves = np.empty(mu, dtype=np.bool_)
     looked = stayed = idle = 0
     while idle < n:
         worst = values[order[mu - 1]]
@@ -168,7 +171,13 @@ def evolve(
                 i = partner_of(labels[parent], j, state)
                 if i < 0:
                     continue
-            change = change_of(G, lengths, labels[parent], z[parent], j, i)
+            if i >= 0:
+                change = change_of(G, lengths, labels[parent], z[parent], j, i)
+            else:  # without views of rows: to count their references takes as long as the product
+                along = 0.0
+                for k in range(width):
+                    along += G[j, k] * z[parent, k]
+                change = 4.0 * labels[parent, j] * along - 4.0 * lengths[j] * lengths[j]
             least = grain * (lengths[j] + (lengths[i] if i >= 0 else 0.0))
             value = values[parent] + change
             if value < worst - least:
@@ -182,6 +191,7 @@ def evolve(
         used = _succeed(
             G, labels, z, counts, values, order, replaced,
             new_values, new_parents, new_rows, nodes, tree_parent, tree_row, used,
+            host, taken, leaves,
         )  # fmt: skip
         _sort(values, order)
         if used + 2 * mu > tree_parent.size:
@@ -261,16 +271,20 @@ def _succeed(
     tree_parent: np.ndarray,
     tree_row: np.ndarray,
     used: int,
+    host: np.ndarray,
+    taken: np.ndarray,
+    leaves: np.ndarray,
 ) -> int:
     """Build the first `replaced` children, in the slots of as many of the worst parents.
 
     A parent that dies but has a surviving child becomes that child in its own slot. Other children
-    take the remaining slots. Returns the number of tree nodes in use.
+    take the remaining slots. `host`, `taken` and `leaves` are buffers of length mu. Returns the
+    number of tree nodes in use.
     """
     mu = values.size
-    host = np.full(replaced, -1)
-    taken = np.zeros(mu, dtype=np.bool_)
-    leaves = np.zeros(mu, dtype=np.bool_)
+    host[:] = -1
+    taken[:] = False
+    leaves[:] = False
     for k in range(replaced):
         leaves[order[mu - 1 - k]] = True
     for k in range(replaced):

@@ -2,7 +2,7 @@
 
 Every restart has its own child of one `SeedSequence` and is judged by its number, not by when it
 finished: the winner is the same on any number of threads and workers. One outer iteration is one
-restart.
+restart, or all that begin with the same labels: along a path of lams most of them end in the same.
 """
 
 from collections.abc import Generator

@@ -36,7 +36,8 @@ from dask_s3vm.problems.hinge import outputs_at
 from dask_s3vm.solvers.few_rows import outputs_of_svms
 
 #: Up to so many labeled rows, all folds are trained at once, by the inner products of the rows. Of
-#: 40 rows and 256 columns, that takes a tenth of the time that Newton steps on the columns take.
+#: 40 rows and 256 columns, that took 0.9-1.4 ms for lam from 1e-6 to 1e3, and Newton steps on the
+#: columns 4-28 ms; of 100 rows of text 4-5 ms, and 5-53 ms.
 FEW_ROWS = 100
 
 #: Relative gap of the models of the folds, and most Newton steps: only signs of outputs count.

@@ -351,7 +351,7 @@ def run_foreign(shared: Shared, number: int, fold: Fold, candidates: Sequence[in
 def _fit_and_score(
     fit: Any, models: list[Any], shared: Shared, number: int, fold: Fold, candidates: Sequence[int]
 ) -> list[Score]:
-    """Fit and score models; each candidate of a path gets an even share of the fit time."""
+    """Fit and score models; each candidate of a path gets an even share of both times."""
     began = time.perf_counter()
     try:
         fit()
@@ -365,14 +365,14 @@ def _fit_and_score(
         return [Score(one, number, nothing, train, each, 0.0, what) for one in candidates]
     each = (time.perf_counter() - began) / len(models)
     began = time.perf_counter()
-    test = shared.scoring.of_path(models, *shared.on_test_rows(fold))
+    tests = shared.scoring.of_path(models, *shared.on_test_rows(fold))
     seconds = (time.perf_counter() - began) / len(models)
-    trained: list[dict[str, float]] = [{} for _ in models]
+    trains: list[dict[str, float]] = [{} for _ in models]
     if shared.scoring.train:
-        trained = shared.scoring.of_path(models, *shared.on_train_rows(fold))
+        trains = shared.scoring.of_path(models, *shared.on_train_rows(fold))
     return [
-        Score(candidate, number, on_test, on_train, each, seconds)
-        for candidate, on_test, on_train in zip(candidates, test, trained, strict=True)
+        Score(candidate, number, test, train, each, seconds)
+        for candidate, test, train in zip(candidates, tests, trains, strict=True)
     ]
 
 

@@ -12,7 +12,7 @@ from dask_s3vm.kernels import flips
 from dask_s3vm.kernels.flips import UNLIMITED, add_factor_rows, change_of, flip_in_turn, row_lengths
 from dask_s3vm.kernels.population import evolve, search
 from dask_s3vm.numerics.random import below, row_uniform
-from dask_s3vm.problems.label_search import Factor, Task, Window, restart, window_of
+from dask_s3vm.problems.label_search import Factor, Task, Window, restart, restarts, window_of
 
 KINDS = [(1, 1), (5, 25), (3, 2), (1, 7)]
 
@@ -212,3 +212,21 @@ def test_draws_are_uniform():
     assert 0 <= numbers.min() < numbers.max() < 1
     assert abs(np.histogram(numbers, 10)[0] - 2000).max() < 220
     assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 0.03
+
+
+@pytest.mark.parametrize("tolerance", [0.5, 0.0])
+def test_restarts_from_the_same_labels_are_what_each_finds_alone(tolerance):
+    """Within a narrow window partners are drawn: seeds differ. In a wide one, one search is all."""
+    n = 60
+    G, fixed = problem(2, n, 6)
+    factor, task = Factor.of(G), Task(fixed, window_of(n, 0.5, tolerance), 10.0)
+    start = np.packbits(np.random.default_rng(5).random(n) < 0.5)
+    seeds = [3, 1, 4, 15]
+    found = restarts(factor, task, (5, 25), seeds, start)
+    alone = [restart(factor, task, (5, 25), seed, start) for seed in seeds]
+    for own, other in zip(found, alone, strict=True):
+        assert own.bits.tobytes() == other.bits.tobytes()
+        assert own.z.tobytes() == other.z.tobytes()
+        assert own._replace(bits=0, z=0, seconds=0) == other._replace(bits=0, z=0, seconds=0)
+    assert found[0].drew == (tolerance == 0.0)
+    assert (len({one.bits.tobytes() for one in found}) > 1) == found[0].drew

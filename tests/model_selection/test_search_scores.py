@@ -36,6 +36,34 @@ def test_scores_are_those_of_naive_refitting(name):
     np.testing.assert_allclose(split_scores(searched(name, X, y)), wanted, atol=2e-5)
 
 
+@pytest.mark.parametrize("name", ["l2svm", "rlsc", "s2rlsc", "tsvm rbf", "three"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_paths_are_scored_as_their_models_score_themselves(name, form):
+    """The rows of a path are checked once, where the score is the estimators' own."""
+    X, y = data_of(name)
+    given = {"scoring": None, "return_train_score": True, "warm_path": True}
+    own = searched(name, form(X), y, **given).cv_results_
+    each = searched(name, form(X), y, **given | {"scoring": lambda m, X, y: m.score(X, y)})
+    for part in ("split0_test_score", "split1_test_score", "mean_train_score"):
+        assert np.array_equal(own[part], each.cv_results_[part])
+
+
+def test_a_path_of_estimators_with_predictions_of_their_own():
+    X, y = data_of("l2svm")
+    search = S3VMGridSearchCV(Contrary(), {"lam": [0.1, 1.0]}, cv=FOLDS).fit(X, y)
+    as_usual = S3VMGridSearchCV(L2SVM(), {"lam": [0.1, 1.0]}, cv=FOLDS).fit(X, y)
+    opposite = 1.0 - as_usual.cv_results_["mean_test_score"]
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], opposite)
+
+
+class Contrary(L2SVM):
+    """Predicts what the weights do not."""
+
+    def predict(self, X):
+        """The other class."""
+        return self.classes_[(self.decision_function(X) <= 0).astype(int)]
+
+
 @every_case
 def test_placed_shards_one_after_the_other_give_the_same_bits(name, tiny_shards):
     # no byte is small: rows stay in the shards of one engine, which all fits use in turn
