@@ -42,9 +42,9 @@ def find_calibration(model: Any, rows: FitRows, solved: Sequence[Any], name: str
 
         record = RecordPart(rows.record, name)
         found = record.run("outputs", OutputsOfFolds(folds, n_problems, outputs_without))
-    ratios: list[float | None] = [one.value for one in rows.ratios] or [None] * n_problems
+    ratio = rows.ratios[0].value if rows.ratios else None
     calibration = calibrate_all(
-        trial.codes, found.outputs, sample.weights[labeled], rows.positives, ratios
+        trial.codes, found.outputs, sample.weights[labeled], rows.positives, ratio
     )
     if rows.ratios:
         calibration[:, 1] -= calibration[:, 0] * [one.moved for one in solved]

@@ -11,8 +11,12 @@ If the class has a share r among the rows that are to be predicted, Bayes' rule 
 
     log(r / (1 - r)) - log(q / (1 - q))
 
-where rows of a class are alike whatever its share. With several classes, each has its own sigmoid
-against all others, and probabilities are divided by their sum.
+where rows of a class are alike whatever its share.
+
+With k classes, all have the same sigmoid of their own outputs, and probabilities are divided by
+their sum. So the likeliest class is the one with the largest output, which is predicted. The two
+numbers are those of maximum likelihood for the probabilities so divided, with targets
+(1 + 1/n) / (1 + k/n) for the class of a row, and 1/n / (1 + k/n) for the others, n rows.
 """
 
 import math
@@ -20,7 +24,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
 
 from dask_s3vm.methods.run import Method
 from dask_s3vm.numerics.linalg import one_blas_thread
@@ -79,6 +84,34 @@ def calibrate(
     if ratio is not None:
         level += _log_odds(ratio) - _log_odds(positive / (positive + negative))
     return slope, level
+
+
+def calibrate_classes(
+    codes: np.ndarray, outputs: np.ndarray, weights: np.ndarray
+) -> tuple[float, float]:
+    """Slope a >= 0 and level b of the probabilities of several classes.
+
+    Parameters
+    ----------
+    codes : class number of each labeled row.
+    outputs : (l, k) outputs of a model that has not seen its label.
+    weights : sample weights.
+    """
+    n, n_classes = outputs.shape
+    scale, weights = float(outputs.std()) or 1.0, (weights / weights.mean())[:, None]
+    x = outputs / scale
+    targets = ((codes[:, None] == np.arange(n_classes)) + 1.0 / n) / (1.0 + n_classes / n)
+
+    def loss(sigmoid: np.ndarray) -> tuple[float, np.ndarray]:
+        z = sigmoid[0] * x + sigmoid[1]
+        logs = log_expit(z)
+        logs -= np.logaddexp.reduce(logs, axis=1, keepdims=True)
+        slopes = weights * (np.exp(logs) - targets) * expit(-z)
+        gradient = np.array([np.add.reduce(part, axis=None) for part in (slopes * x, slopes)])
+        return -float(np.add.reduce(weights * targets * logs, axis=None)), gradient
+
+    slope, level = minimize(loss, [1.0, 0.0], jac=True, bounds=[(0.0, None), (-30.0, 30.0)]).x
+    return float(slope) / scale, float(level)
 
 
 def _log_odds(share: float) -> float:
@@ -158,12 +191,13 @@ def calibrate_all(
     outputs: np.ndarray,
     weights: np.ndarray,
     positives: Sequence[int],
-    ratios: Sequence[float | None],
+    ratio: float | None,
 ) -> np.ndarray:
-    """Slope and level of each class that is positive in turn, (k, 2); see `calibrate`."""
+    """Slope and level of each class that is positive in turn, (k, 2); all alike if k > 1.
+
+    `ratio` counts for two classes only.
+    """
     with one_blas_thread():
-        found = [
-            calibrate(codes == positive, outputs[:, place], weights, ratio)
-            for place, (positive, ratio) in enumerate(zip(positives, ratios, strict=True))
-        ]
-    return np.array(found)
+        if len(positives) > 1:
+            return np.tile(calibrate_classes(codes, outputs, weights), (len(positives), 1))
+        return np.array([calibrate(codes == positives[0], outputs[:, 0], weights, ratio)])

@@ -184,8 +184,8 @@ class ProbabilityParameters:
         "Whether to calibrate probabilities, for `predict_proba`. Models of five folds of the "
         "labeled rows are trained too, each with up to 10,000 unlabeled rows. A sigmoid is fitted "
         "to the outputs of the rows that they have not seen (Platt) and moved to "
-        "`positive_ratio_` where there is one. The more probable class need not be the one that "
-        "`predict` returns.",
+        "`positive_ratio_` where there is one. The likelier one of two classes need not be what "
+        "`predict` returns; the likeliest one of more is.",
         ["boolean"],
         default=False,
     )

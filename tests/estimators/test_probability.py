@@ -137,6 +137,7 @@ def test_several_classes(rng):
         p = model.fit(X, few).predict_proba(X)
         assert p.shape == (300, 3)
         assert model.calibration_.shape == (3, 2)
+        assert np.array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
         np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
         assert np.mean((p - np.eye(3)[y]) ** 2) < 0.11  # 0.22 for shares of a third
         lazy = model.predict_proba(da.from_array(X, chunks=(70, 4)))

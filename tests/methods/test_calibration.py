@@ -80,10 +80,31 @@ def test_equal_outputs_are_their_share():
 
 def test_several_classes_are_divided_by_their_sum(rng):
     codes, outputs = rng.integers(0, 3, 90), rng.normal(size=(90, 3))
-    calibration = calibrate_all(codes, outputs, np.ones(90), [0, 1, 2], [None] * 3)
+    calibration = calibrate_all(codes, outputs, np.ones(90), [0, 1, 2], None)
     each = expit(outputs * calibration[:, 0] + calibration[:, 1])
     found = probabilities_of(outputs, calibration)
     np.testing.assert_allclose(found, each / each.sum(axis=1, keepdims=True), rtol=1e-12)
+
+
+def test_classes_have_the_likeliest_common_sigmoid(rng):
+    codes = rng.integers(0, 4, 200)
+    outputs = 2.0 * rng.normal(size=(200, 4)) + 2.5 * np.eye(4)[codes]
+    weights = rng.random(200)
+    found = calibrate_all(codes, outputs, weights, range(4), None)
+    slope, level = found[0]
+    assert np.array_equal(found, np.tile([slope, level], (4, 1)))
+    targets = np.full((200, 4), 1 / 204)
+    targets[np.arange(200), codes] = 201 / 204
+
+    def loss(a, b):
+        p = probabilities_of(outputs, np.tile([a, b], (4, 1)))
+        return -np.sum(weights[:, None] * targets * np.log(p))
+
+    best = loss(slope, level)
+    for a, b in ((0.01, 0.0), (-0.01, 0.0), (0.0, 0.01), (0.0, -0.01)):
+        assert loss(slope + a, level + b) >= best - 1e-6
+    p = probabilities_of(outputs, np.tile([slope, level], (4, 1)))
+    assert np.array_equal(p.argmax(axis=1), outputs.argmax(axis=1))
 
 
 def test_logarithms_tell_small_probabilities_apart():
