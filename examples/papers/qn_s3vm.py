@@ -184,8 +184,8 @@ def own_search(args):
                   columns=("000_table_2", {"DA": "DA"}))  # fmt: skip
     splits = table.expected = splits_of(args)
     table.say(
-        f"the first {splits} splits of Table 2; grid and folds as those of TSVMlin there; the rows in "
-        "which DA is worse"
+        f"the first {splits} splits of Table 2; grid and folds as those of TSVMlin there; the rows "
+        "in which DA is worse"
     )
     table.paper = {key: row for key, row in table.paper.items() if key[0] in SEARCHED}
     for key, X, y in rows_at_hand(table, args, full_name, QUICK_SETS):
