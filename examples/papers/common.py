@@ -25,7 +25,9 @@ def options(description, parts, arguments=None):
     )
     parser.add_argument("--quick", action="store_true", help="one or two splits of the small sets")
     parser.add_argument(
-        "--whole-grid", action="store_true", help="the grid of the paper; takes hours"
+        "--whole-grid",
+        action="store_true",
+        help="the grid of the paper; takes an hour or so a table",
     )
     parser.add_argument("--splits", type=int, help="random splits per row [default: as printed]")
     parser.add_argument(
