@@ -350,6 +350,7 @@ def refuse_mixed(name: str, words: Sequence[str]) -> None:
 
 
 def is_date(word: str) -> bool:
+    """Whether a word is a date or a time in the form of ISO 8601."""
     try:
         datetime.fromisoformat(word)
     except ValueError:
