@@ -19,6 +19,7 @@ From the user's arrays to shards in this process:
 - `ingest`: X, y and weights of any type become a checked source
 - `blocks`: canonical blocks of rows
 - `mapped`: rows that stay in memory-mapped files
+- `column_scale`: columns of different units, scaled while rows are placed
 - `plan`: where rows are cut into shards, which depends on the data and settings, not on workers
 - `sources`: rows in this process, ready to be placed
 - `estimate`, `memory`: the memory that a fit needs, and what a process may use
