@@ -113,7 +113,7 @@ class Soak(NamedTuple):
 
 
 def _error(growth: np.ndarray) -> float:
-    """Return the standard error of a median; tables that double once hardly count."""
+    """Return the standard error of a median; single jumps hardly count."""
     away = np.median(np.abs(growth - np.median(growth)))
     return float(1.2533 * 1.4826 * away / np.sqrt(len(growth)))
 
